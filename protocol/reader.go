@@ -1,0 +1,328 @@
+package protocol
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// Limits bound what a peer can make a Reader hold in memory. Zero values mean the defaults.
+type Limits struct {
+	// Line is the longest line, without its CRLF: default 64 KiB. A longer one is ErrLineTooLong.
+	Line int
+	// Body is the longest body that is read: default 16 MiB. The body of a longer put or append, up to Skip, is read past,
+	// so that the broker can refuse it by name; a longer body of a response is ErrBodyTooLong.
+	Body int
+	// Skip is the longest body that is read past: default 64 MiB. Anything longer is ErrBodyTooLong.
+	Skip int
+}
+
+func (l Limits) withDefaults() Limits {
+	if l.Line <= 0 {
+		l.Line = 64 << 10
+	}
+	if l.Body <= 0 {
+		l.Body = 16 << 20
+	}
+	if l.Skip <= 0 {
+		l.Skip = 64 << 20
+	}
+	l.Skip = max(l.Skip, l.Body)
+	return l
+}
+
+// Errors of a Reader. After any of them the stream has lost its frame: the connection is to be closed, a server sends
+// nothing more (protocol.md 2.3).
+var (
+	ErrSyntax      = errors.New("protocol: bad line")
+	ErrLineTooLong = errors.New("protocol: line too long")
+	ErrBodyTooLong = errors.New("protocol: body too long")
+)
+
+const (
+	minBuffer    = 16 << 10
+	readBuffer   = 256 << 10 // as far as a buffer grows to read ahead
+	keepBuffer   = 2 << 20   // a buffer made bigger than this by a large body is given back
+	keepMessages = 256       // after so many that did not need it
+	maxFields    = 12        // more than any line has; the last one keeps the rest of the line
+)
+
+// Reader decodes what arrives on one connection. It reads ahead as much as the source gives at once and calls the
+// source only when what it holds is no complete message: a source that wants to know when the input runs dry does so in
+// its Read. Not safe for concurrent use.
+type Reader struct {
+	src    io.Reader
+	lim    Limits
+	buf    []byte // buf[r:w] was read from src and not yet handed out
+	r, w   int
+	small  int  // messages since the last one that needed a big buffer
+	greedy bool // the last read filled the buffer: the next one may as well ask for more
+	fields [maxFields][]byte
+}
+
+// NewReader returns a Reader of src. It allocates its buffer at the first call that needs it.
+func NewReader(src io.Reader, lim Limits) *Reader {
+	return &Reader{src: src, lim: lim.withDefaults()}
+}
+
+// Buffered returns the number of bytes read from the source and not yet decoded.
+func (rd *Reader) Buffered() int { return rd.w - rd.r }
+
+// Request reads the next request into q, body included. It returns io.EOF at a clean end of the stream,
+// io.ErrUnexpectedEOF at an end inside a message, ErrSyntax, ErrLineTooLong or ErrBodyTooLong for what no client may
+// send, and the source's errors. Lines that are responses are read past with their bodies, as the original does.
+func (rd *Reader) Request(q *Request) error {
+	for {
+		n, f, err := rd.line()
+		if err != nil {
+			return err
+		}
+		*q = Request{Verb: requestVerb(f[0])}
+		switch q.Verb {
+		case VerbPut, VerbAppend:
+			return rd.requestWithBody(q, n, f)
+		case VerbResult, VerbValue:
+			var p Response
+			body, err := parseResponse(&p, f)
+			if err != nil {
+				return err
+			}
+			rd.r += n + 2
+			if err := rd.skip(int(body)); err != nil {
+				return err
+			}
+		default:
+			rd.r += n + 2
+			return parseRequest(q, f)
+		}
+	}
+}
+
+// requestWithBody waits for the body before it looks at any field but the length, as the original does: a bad line is
+// noticed with the last byte of its body (protocol.md 2.3).
+func (rd *Reader) requestWithBody(q *Request, n int, f [][]byte) error {
+	size, ok := int32(0), false
+	if len(f) > 3 {
+		size, ok = parseInt32(f[3])
+	}
+	if !ok || size < 0 {
+		return fmt.Errorf("%w: %s without a valid length", ErrSyntax, q.Verb)
+	}
+	if int(size) > rd.lim.Body {
+		return rd.requestTooLong(q, n, f, size)
+	}
+	end := n + 2 + int(size)
+	if rd.w-rd.r < end {
+		if err := rd.fill(end); err != nil {
+			return noEOF(err)
+		}
+		f = rd.split(n) // fill may have moved the line
+	}
+	q.Body = rd.buf[rd.r+n+2 : rd.r+end : rd.r+end]
+	rd.r += end
+	return parseRequest(q, f)
+}
+
+func (rd *Reader) requestTooLong(q *Request, n int, f [][]byte, size int32) error {
+	if int(size) > rd.lim.Skip {
+		return fmt.Errorf("%w: %s of %d bytes", ErrBodyTooLong, q.Verb, size)
+	}
+	if err := parseRequest(q, f); err != nil {
+		return err
+	}
+	q.TooLong = size
+	q.Topic, q.TxKey = bytes.Clone(q.Topic), bytes.Clone(q.TxKey) // skip overwrites the line
+	rd.r += n + 2
+	return rd.skip(int(size))
+}
+
+// ResponseLine reads the line of the next response into p and returns the length of its body, which the caller must
+// take with ReadBody before anything else. Errors are those of Request; a line that is no response is ErrSyntax.
+func (rd *Reader) ResponseLine(p *Response) (length int, err error) {
+	n, f, err := rd.line()
+	if err != nil {
+		return 0, err
+	}
+	size, err := parseResponse(p, f)
+	if err != nil {
+		return 0, err
+	}
+	if int(size) > rd.lim.Body {
+		return 0, fmt.Errorf("%w: %s of %d bytes", ErrBodyTooLong, p.Verb, size)
+	}
+	rd.r += n + 2
+	return int(size), nil
+}
+
+// ReadBody fills dst with the body that ResponseLine announced; what is not buffered yet goes from the source straight
+// into dst.
+func (rd *Reader) ReadBody(dst []byte) error {
+	n := copy(dst, rd.buf[rd.r:rd.w])
+	rd.r += n
+	if n == len(dst) {
+		return nil
+	}
+	_, err := io.ReadFull(rd.src, dst[n:])
+	return noEOF(err)
+}
+
+// Response reads the next response into p, whose body aliases the reader's buffer until the next call.
+func (rd *Reader) Response(p *Response) error {
+	n, err := rd.ResponseLine(p)
+	if err != nil {
+		return err
+	}
+	if err := rd.fill(n); err != nil {
+		return noEOF(err)
+	}
+	p.Body = rd.buf[rd.r : rd.r+n : rd.r+n]
+	rd.r += n
+	return nil
+}
+
+// line makes sure that the buffer starts with a whole line and returns its length without CRLF and its fields. Only the
+// pair CRLF ends a line; a lone CR or LF is an ordinary byte of it (protocol.md 2.3).
+func (rd *Reader) line() (n int, fields [][]byte, err error) {
+	rd.settle()
+	for seen := 0; ; {
+		b := rd.buf[rd.r:rd.w]
+		for {
+			i := bytes.IndexByte(b[seen:], '\n')
+			if i < 0 {
+				break
+			}
+			seen += i + 1
+			if seen >= 2 && b[seen-2] == '\r' {
+				n = seen - 2
+				if n > rd.lim.Line {
+					return 0, nil, ErrLineTooLong
+				}
+				fields = rd.split(n)
+				if len(fields) == 0 {
+					return 0, nil, fmt.Errorf("%w: empty", ErrSyntax)
+				}
+				return n, fields, nil
+			}
+		}
+		seen = len(b)
+		if seen > rd.lim.Line+1 {
+			return 0, nil, ErrLineTooLong
+		}
+		if err := rd.fill(len(b) + 1); err != nil {
+			if len(b) > 0 {
+				err = noEOF(err)
+			}
+			return 0, nil, err
+		}
+	}
+}
+
+// split cuts the line of n bytes at the start of the buffer into fields.
+func (rd *Reader) split(n int) [][]byte {
+	return rd.fields[:split(rd.fields[:], rd.buf[rd.r:rd.r+n])]
+}
+
+// split cuts line at every single space into f and returns the number of fields, at most len(f). Trailing empty fields
+// do not count; empty ones elsewhere do.
+func split(f [][]byte, line []byte) int {
+	for len(line) > 0 && line[len(line)-1] == ' ' {
+		line = line[:len(line)-1]
+	}
+	if len(line) == 0 {
+		return 0
+	}
+	n, start := 0, 0
+	for i, c := range line {
+		if c == ' ' && n < len(f)-1 {
+			f[n] = line[start:i:i]
+			start = i + 1
+			n++
+		}
+	}
+	f[n] = line[start:]
+	return n + 1
+}
+
+// settle prepares the buffer for the next message: an empty one starts over, and one that was made big for a message
+// long ago is given back.
+func (rd *Reader) settle() {
+	if rd.r < rd.w {
+		return
+	}
+	rd.r, rd.w = 0, 0
+	if len(rd.buf) > keepBuffer {
+		if rd.small++; rd.small > keepMessages {
+			rd.buf, rd.small = nil, 0
+		}
+	}
+}
+
+// fill reads until at least need bytes are buffered. The buffer grows with what arrives, not with what was announced: a
+// peer has to send bytes to make us hold memory.
+func (rd *Reader) fill(need int) error {
+	for rd.w-rd.r < need {
+		rd.room(need)
+		n, err := rd.src.Read(rd.buf[rd.w:])
+		rd.w += n
+		rd.greedy = rd.w == len(rd.buf)
+		if rd.w-rd.r >= need {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// room makes space behind w: by moving what is there to the front, by a bigger buffer when that is full.
+func (rd *Reader) room(need int) {
+	have := rd.w - rd.r
+	size := len(rd.buf)
+	switch {
+	case size == 0:
+		size = minBuffer
+	case have == size:
+		size = min(2*size, max(need, size+minBuffer))
+	case rd.greedy && size < readBuffer:
+		size *= 2
+	}
+	if need > keepBuffer {
+		rd.small = 0
+	}
+	rd.greedy = false
+	if size > len(rd.buf) {
+		buf := make([]byte, size)
+		copy(buf, rd.buf[rd.r:rd.w])
+		rd.buf = buf
+	} else if rd.r > 0 && (rd.w == size || rd.r+need > size) {
+		copy(rd.buf, rd.buf[rd.r:rd.w])
+	} else {
+		return
+	}
+	rd.r, rd.w = 0, have
+}
+
+// skip reads past n bytes.
+func (rd *Reader) skip(n int) error {
+	for {
+		k := min(n, rd.w-rd.r)
+		rd.r += k
+		if n -= k; n == 0 {
+			return nil
+		}
+		rd.r, rd.w = 0, 0
+		if err := rd.fill(1); err != nil {
+			return noEOF(err)
+		}
+	}
+}
+
+// noEOF makes the end of the stream an error where a message is not complete.
+func noEOF(err error) error {
+	if err == io.EOF {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
