@@ -50,6 +50,12 @@ type Record struct {
 // Size is the number of bytes the record takes in a partition.
 func (r *Record) Size() int { return HeaderSize + len(r.Body) }
 
+// AppendTo appends the record in stored form, with the checksum it carries.
+func (r *Record) AppendTo(dst []byte) []byte {
+	dst = appendHeader(dst, len(r.Body), r.Checksum, r.ID, r.Flag)
+	return append(dst, r.Body...)
+}
+
 // Verify returns ErrChecksum if the body does not match the stored checksum.
 func (r *Record) Verify() error {
 	if Checksum(r.Body) != r.Checksum {
