@@ -167,18 +167,24 @@ func (rd *Reader) ReadBody(dst []byte) error {
 	return noEOF(err)
 }
 
+// Body returns the body of n bytes that ResponseLine announced. It aliases the reader's buffer until the next call.
+func (rd *Reader) Body(n int) ([]byte, error) {
+	if err := rd.fill(n); err != nil {
+		return nil, noEOF(err)
+	}
+	body := rd.buf[rd.r : rd.r+n : rd.r+n]
+	rd.r += n
+	return body, nil
+}
+
 // Response reads the next response into p, whose body aliases the reader's buffer until the next call.
 func (rd *Reader) Response(p *Response) error {
 	n, err := rd.ResponseLine(p)
 	if err != nil {
 		return err
 	}
-	if err := rd.fill(n); err != nil {
-		return noEOF(err)
-	}
-	p.Body = rd.buf[rd.r : rd.r+n : rd.r+n]
-	rd.r += n
-	return nil
+	p.Body, err = rd.Body(n)
+	return err
 }
 
 // line makes sure that the buffer starts with a whole line and returns its length without CRLF and its fields. Only the

@@ -148,7 +148,10 @@ func RecordSize(buf []byte) (size int, ok bool) {
 		return 0, false
 	}
 	n := int32(binary.BigEndian.Uint32(buf))
-	return HeaderSize + int(n), n >= 0
+	if n < 0 {
+		return 0, false
+	}
+	return HeaderSize + int(n), true
 }
 
 // Records yields the complete records of buf with their positions in it, without verifying checksums, and stops at the
@@ -165,8 +168,8 @@ func Records(buf []byte) iter.Seq2[int, Record] {
 	}
 }
 
-// CheckRecords verifies that buf holds exactly count whole records whose checksums match and whose attributes fit. A
-// broker calls it on what a client sends ready-made, before a byte of it gets into the log.
+// CheckRecords verifies that buf holds exactly count whole records, at least one, whose checksums match and whose
+// attributes fit. A broker calls it on what a client sends ready-made, before a byte of it gets into the log.
 func CheckRecords(buf []byte, count int) error {
 	pos, n := 0, 0
 	for pos < len(buf) {
@@ -183,20 +186,25 @@ func CheckRecords(buf []byte, count int) error {
 		pos += r.Size()
 		n++
 	}
-	if n != count {
+	if n != count || n == 0 {
 		return fmt.Errorf("%w: %d records announced, %d sent", ErrMalformed, count, n)
 	}
 	return nil
 }
 
-// StampIDs writes consecutive message ids, the first being first, into the headers of the whole records in buf and
-// returns how many there were. See [NextID] for what consecutive means.
+// StampIDs writes consecutive message ids, the first being first, into the headers of the whole records at the start of
+// buf and returns how many there were. See [NextID] for what consecutive means. What follows the last whole record stays
+// as it is.
 func StampIDs(buf []byte, first int64) int {
 	n, id := 0, first
-	for pos := 0; pos+HeaderSize <= len(buf); n++ {
-		binary.BigEndian.PutUint64(buf[pos+8:], uint64(id))
-		pos += HeaderSize + int(int32(binary.BigEndian.Uint32(buf[pos:])))
+	for {
+		size, ok := RecordSize(buf)
+		if !ok || size > len(buf) {
+			return n
+		}
+		binary.BigEndian.PutUint64(buf[8:], uint64(id))
+		buf = buf[size:]
 		id = NextID(id)
+		n++
 	}
-	return n
 }

@@ -63,8 +63,19 @@ type Request struct {
 	TooLong int32
 }
 
-// AppendTo appends the request as it goes over the wire.
+// AppendTo appends the request as it goes over the wire. The body of a verb that has none is left out. Topic, Group,
+// Item and TxKey go as they are: names must be free of spaces, CR and LF and not be empty (protocol.md 2.10), or the peer
+// reads another request than was meant.
 func (q *Request) AppendTo(dst []byte) []byte {
+	dst = q.AppendLine(dst)
+	if q.Verb == VerbPut || q.Verb == VerbAppend {
+		dst = append(dst, q.Body...)
+	}
+	return dst
+}
+
+// AppendLine appends the request without its body, for a sender that hands the body to its socket apart.
+func (q *Request) AppendLine(dst []byte) []byte {
 	dst = append(dst, q.Verb.String()...)
 	switch q.Verb {
 	case VerbPut:
@@ -93,8 +104,7 @@ func (q *Request) AppendTo(dst []byte) []byte {
 		return append(dst, '\r', '\n')
 	}
 	dst = appendInt(dst, int64(q.Opaque))
-	dst = append(dst, '\r', '\n')
-	return append(dst, q.Body...)
+	return append(dst, '\r', '\n')
 }
 
 func (q *Request) appendPut(dst []byte) []byte {
@@ -109,8 +119,7 @@ func (q *Request) appendPut(dst []byte) []byte {
 		dst = appendField(dst, q.TxKey)
 	}
 	dst = appendInt(dst, int64(q.Opaque))
-	dst = append(dst, '\r', '\n')
-	return append(dst, q.Body...)
+	return append(dst, '\r', '\n')
 }
 
 func appendField(dst, field []byte) []byte {
