@@ -65,3 +65,12 @@ func (c Config) withDefaults() Config {
 	}
 	return c
 }
+
+// pause is how long to wait after the given attempt failed.
+func (c *Config) pause(attempt int) time.Duration {
+	d := c.Backoff
+	for i := 1; i < attempt && d < c.MaxBackoff; i++ {
+		d *= 2
+	}
+	return min(d, c.MaxBackoff)
+}

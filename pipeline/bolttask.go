@@ -1,0 +1,179 @@
+package pipeline
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// boltTask runs one bolt: it takes batches from its queue, gives the bolt one tuple at a time and sends what it emitted.
+type boltTask[T, U any] struct {
+	run     *run
+	node    *node
+	in      *inlet[T]
+	queue   <-chan *batch[T] // nil: the input has ended
+	bolt    Bolter[T, U]
+	out     *outlet[U]
+	letters *letters
+	counts  *counters
+
+	emitted []U // by the tuple being processed
+	emit    func(U)
+	at      int  // the tuple being processed
+	user    bool // the bolt is running
+
+	parked parking[T]
+	timer  *time.Timer // for parked tuples
+}
+
+func newBoltTask[T, U any](r *run, in *inlet[T], i int, b Bolter[T, U], out *outlet[U]) *boltTask[T, U] {
+	t := &boltTask[T, U]{
+		run: r, node: in.node, in: in, queue: in.queues[i], bolt: b, out: out,
+		letters: r.lettersOf(in.node), counts: in.node.newCounters(),
+		parked: parking[T]{ordered: r.top.cfg.Mode == Ordered},
+	}
+	t.emit = func(u U) { t.emitted = append(t.emitted, u) }
+	return t
+}
+
+func (t *boltTask[T, U]) loop() {
+	defer t.letters.leave()
+	defer t.out.close()
+	for t.run.work.Err() == nil && t.step() {
+	}
+	if t.timer != nil {
+		t.timer.Stop()
+	}
+}
+
+// step does one batch or one parked tuple, or waits for the next; it returns false when there is nothing more to come.
+func (t *boltTask[T, U]) step() bool {
+	if items, attempt := t.parked.due(); items != nil {
+		t.process(items, attempt)
+		return true
+	}
+	queue := t.queue
+	if t.parked.full() {
+		queue = nil
+	}
+	select {
+	case b, ok := <-queue:
+		t.receive(b, ok)
+		return true
+	default:
+	}
+	t.out.flush()
+	t.counts.publish()
+	if t.queue == nil && t.parked.empty() {
+		return false
+	}
+	select {
+	case b, ok := <-queue:
+		t.receive(b, ok)
+	case <-t.alarm():
+	case <-t.run.work.Done():
+	}
+	return true
+}
+
+// alarm rings when the first parked tuple is due.
+func (t *boltTask[T, U]) alarm() <-chan time.Time {
+	if t.parked.empty() {
+		return nil
+	}
+	wait := time.Until(t.parked.next())
+	if t.timer == nil {
+		t.timer = time.NewTimer(wait)
+	} else {
+		t.timer.Reset(wait)
+	}
+	return t.timer.C
+}
+
+func (t *boltTask[T, U]) receive(b *batch[T], ok bool) {
+	if !ok {
+		t.queue = nil
+		return
+	}
+	t.counts.in.n += int64(len(b.items))
+	t.counts.batches.n++
+	start, blocked := time.Now(), t.out.blocked
+	t.process(b.items, 1)
+	t.in.pace(len(b.items), time.Since(start)-(t.out.blocked-blocked))
+	t.in.pool.put(b)
+	t.counts.publish()
+}
+
+// process gives all items to the bolt; attempt counts for the first.
+func (t *boltTask[T, U]) process(items []item[T], attempt int) {
+	parked := t.parked.size
+	for t.at = 0; t.at < len(items); {
+		t.span(items, attempt)
+	}
+	t.node.finished.Add(int64(len(items) - (t.parked.size - parked)))
+}
+
+// span processes from t.at on, until the bolt panics. So one recover serves many tuples.
+func (t *boltTask[T, U]) span(items []item[T], first int) {
+	attempt := 1
+	defer func() {
+		if !t.user {
+			return
+		}
+		t.user = false
+		if err := caught(recover()); err != nil {
+			t.fail(&items[t.at], attempt, err)
+			t.at++
+		}
+	}()
+	for t.at < len(items) {
+		it := &items[t.at]
+		attempt = 1
+		if t.at == 0 {
+			attempt = first
+		}
+		if !t.parked.empty() && t.parked.behind(it) {
+			t.at++
+			continue
+		}
+		t.emitted = t.emitted[:0]
+		t.user = true
+		err := t.bolt.Process(t.run.work, it.v, t.emit)
+		t.user = false
+		if err != nil {
+			t.fail(it, attempt, err)
+		} else {
+			t.counts.out.n += int64(len(t.emitted))
+			t.out.deliver(t.emitted, it.a)
+		}
+		t.at++
+	}
+}
+
+// fail parks a tuple for its next attempt, or gives it up.
+func (t *boltTask[T, U]) fail(it *item[T], attempt int, err error) {
+	cfg := &t.run.top.cfg
+	if attempt >= cfg.Attempts || isPermanent(err) {
+		t.counts.failed.n++
+		t.letters.reject(it.a, err, attempt, it.v)
+		return
+	}
+	t.counts.retried.n++
+	pause := cfg.pause(attempt)
+	t.letters.report(it.a, err, attempt, pause)
+	t.parked.park(it, attempt+1, time.Now().Add(pause))
+}
+
+func (t *boltTask[T, U]) close(context.Context) (err error) {
+	c, ok := t.bolt.(interface{ Close() error })
+	if !ok {
+		return nil
+	}
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("close stage %q: %w", t.node.name, err)
+		}
+	}()
+	defer catch(&err)
+	return c.Close()
+}

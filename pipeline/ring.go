@@ -1,0 +1,145 @@
+package pipeline
+
+import (
+	"context"
+	"sync/atomic"
+)
+
+// anchor ties a tuple anywhere in the topology to the source tuple it came from: the slot that counts what is left to do for
+// it. key is the hash the tuple is ordered by; it is 0 in Unordered mode.
+type anchor struct {
+	slot uint32
+	ring uint16
+	key  uint32
+}
+
+// ring is the window of one spout task: a slot for every source tuple that is not done, MaxPending at most, counted from the
+// lowest. The spout's goroutine hands out slots; any task completes them.
+//
+// Each slot counts tokens. A source tuple starts with one; a stage that makes k tuples of one takes k-1 more before it sends
+// the first, and gives one back if it makes none; a sink gives one back for each tuple it has stored. Who gives back the last one
+// answers the spout. A tuple that passes through a stage one to one touches its slot not at all.
+type ring struct {
+	slots   []slot
+	origins []Origin // parallel to slots; read on failures only
+	limit   uint64
+	id      uint16
+
+	head, tail  uint64       // the spout's; tail ≤ head ≤ tail+limit
+	handed, low atomic.Int64 // head and tail for Stats
+	wanted      atomic.Int64 // the slot whose completion must wake the spout; -1: none
+	wake        chan struct{}
+}
+
+// slot takes half a cache line, which is what completing it costs.
+type slot struct {
+	tokens atomic.Int32 // slotDone: free
+	ack    Ack
+}
+
+const slotDone = -1
+
+func newRing(id uint16, maxPending int) *ring {
+	n := 1
+	for n < maxPending {
+		n *= 2
+	}
+	r := &ring{
+		slots: make([]slot, n), origins: make([]Origin, n), limit: uint64(maxPending), id: id,
+		wake: make(chan struct{}, 1),
+	}
+	r.wanted.Store(-1)
+	for i := range r.slots {
+		r.slots[i].tokens.Store(slotDone)
+	}
+	return r
+}
+
+func (r *ring) index(seq uint64) uint32 { return uint32(seq & uint64(len(r.slots)-1)) }
+
+// enter takes the next slot for a source tuple. The caller has made sure of room.
+func (r *ring) enter(ack Ack, o Origin) anchor {
+	i := r.index(r.head)
+	s := &r.slots[i]
+	s.ack = ack
+	r.origins[i] = o
+	s.tokens.Store(1)
+	r.head++
+	return anchor{slot: i, ring: r.id}
+}
+
+// take adds n tokens; the caller holds one.
+func (r *ring) take(slot uint32, n int) { r.slots[slot].tokens.Add(int32(n)) }
+
+// release gives n tokens back. With the last one the source tuple is done.
+func (r *ring) release(slot uint32, n int) {
+	s := &r.slots[slot]
+	// If all tokens left are the caller's, nobody else can change the count.
+	if s.tokens.Load() != int32(n) && s.tokens.Add(int32(-n)) != 0 {
+		return
+	}
+	s.ack.Done(nil)
+	s.tokens.Store(slotDone)
+	if r.wanted.Load() == int64(slot) {
+		select {
+		case r.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// free passes what is done and returns how many slots can be handed out.
+func (r *ring) free() int {
+	for r.tail < r.head && r.slots[r.index(r.tail)].tokens.Load() == slotDone {
+		r.tail++
+	}
+	r.handed.Store(int64(r.head))
+	r.low.Store(int64(r.tail))
+	return int(r.limit - (r.head - r.tail))
+}
+
+// wait returns when a fair part of the window is free, or stop ended. Whatever is in flight is completed without new
+// tuples (see run.starved), so waiting for more than one slot cannot wait for ever.
+func (r *ring) wait(stop context.Context) {
+	need := int(min(r.limit, max(1, r.limit/4), spoutBatch))
+	for {
+		free := r.free()
+		if free >= need {
+			return
+		}
+		// Best is to hear of the tuple whose end frees all that is needed; if it ended early, of the lowest.
+		i := r.index(r.tail + uint64(need-free) - 1)
+		if r.slots[i].tokens.Load() == slotDone {
+			i = r.index(r.tail)
+		}
+		r.wanted.Store(int64(i))
+		if r.slots[i].tokens.Load() != slotDone {
+			select {
+			case <-r.wake:
+			case <-stop.Done():
+				r.wanted.Store(-1)
+				return
+			}
+		}
+		r.wanted.Store(-1)
+	}
+}
+
+// abandon answers with err for every tuple that is not done and returns how many those were and the first one's origin. All tasks have ended.
+func (r *ring) abandon(err error) (n int, first Origin) {
+	for ; r.tail < r.head; r.tail++ {
+		i := r.index(r.tail)
+		s := &r.slots[i]
+		if s.tokens.Load() == slotDone {
+			continue
+		}
+		if n == 0 {
+			first = r.origins[i]
+		}
+		n++
+		s.ack.Done(err)
+		s.tokens.Store(slotDone)
+	}
+	r.low.Store(int64(r.tail))
+	return n, first
+}

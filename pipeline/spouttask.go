@@ -1,0 +1,150 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// spoutTask runs one spout: it asks for tuples as long as the window has room, decodes them and sends them on.
+type spoutTask[M, T any] struct {
+	run     *run
+	node    *node
+	spout   Spout[M]
+	decode  func(M) (T, error)
+	out     *outlet[T]
+	ring    *ring
+	letters *letters
+	counts  *counters
+
+	dst   []Tuple[M]
+	at    int    // the tuple of dst being decoded
+	a     anchor // its anchor
+	one   [1]T
+	part  string // the last partition seen and its hash
+	hash  uint32
+	order bool
+	user  bool // decode is running
+}
+
+func newSpoutTask[M, T any](r *run, n *node, s Spout[M], decode func(M) (T, error), out *outlet[T]) *spoutTask[M, T] {
+	t := &spoutTask[M, T]{
+		run: r, node: n, spout: s, decode: decode, out: out, ring: r.newRing(), letters: r.lettersOf(n), counts: n.newCounters(),
+		dst: make([]Tuple[M], spoutBatch), order: r.top.cfg.Mode == Ordered, hash: hashString(""),
+	}
+	n.addRing(t.ring)
+	return t
+}
+
+func (t *spoutTask[M, T]) loop() {
+	defer t.letters.leave()
+	defer t.out.close()
+	empty := 0
+	for t.run.stop.Err() == nil {
+		free := t.ring.free()
+		if free == 0 {
+			t.run.starve()
+			t.ring.wait(t.run.stop)
+			t.run.fed()
+			continue
+		}
+		n, err := t.next(t.dst[:min(free, len(t.dst))])
+		t.ingest(t.dst[:n])
+		t.out.flush()
+		t.counts.publish()
+		if empty++; n > 0 {
+			empty = 0
+		}
+		if err == nil && empty == maxEmptyReads {
+			err = io.ErrNoProgress
+		}
+		if err != nil {
+			t.end(err)
+			return
+		}
+	}
+}
+
+// maxEmptyReads is how often Next may return neither a tuple nor an error, which it should never do, before the run ends.
+const maxEmptyReads = 100
+
+func (t *spoutTask[M, T]) next(dst []Tuple[M]) (n int, err error) {
+	defer catch(&err)
+	n, err = t.spout.Next(t.run.stop, dst)
+	if n < 0 || n > len(dst) {
+		return 0, fmt.Errorf("Next returned %d tuples for %d places", n, len(dst))
+	}
+	return n, err
+}
+
+func (t *spoutTask[M, T]) end(err error) {
+	stopped := t.run.stop.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded))
+	if err == io.EOF || stopped {
+		return
+	}
+	t.run.giveUp(fmt.Errorf("source %q: %w", t.node.name, err))
+}
+
+func (t *spoutTask[M, T]) ingest(in []Tuple[M]) {
+	t.counts.in.n += int64(len(in))
+	for t.at = 0; t.at < len(in); {
+		t.span(in)
+	}
+	clear(in)
+}
+
+// span decodes from t.at on, until a decode panics. So one recover serves many tuples.
+func (t *spoutTask[M, T]) span(in []Tuple[M]) {
+	defer func() {
+		if !t.user {
+			return
+		}
+		t.user = false
+		if err := caught(recover()); err != nil {
+			t.refuse(in[t.at].Value, err)
+			t.at++
+		}
+	}()
+	for t.at < len(in) {
+		m := &in[t.at]
+		t.a = t.ring.enter(m.Ack, m.Origin)
+		if t.order {
+			t.a.key = t.orderKey(m.Origin.Partition)
+		}
+		t.user = true
+		v, err := t.decode(m.Value)
+		t.user = false
+		if err != nil {
+			t.refuse(m.Value, err)
+		} else {
+			t.one[0] = v
+			t.counts.out.n++
+			t.out.deliver(t.one[:], t.a)
+		}
+		t.at++
+	}
+}
+
+func (t *spoutTask[M, T]) refuse(v M, err error) {
+	t.counts.failed.n++
+	t.letters.reject(t.a, fmt.Errorf("decode: %w", err), 1, v)
+}
+
+func (t *spoutTask[M, T]) orderKey(partition string) uint32 {
+	if partition != t.part {
+		t.part, t.hash = partition, hashString(partition)
+	}
+	return t.hash
+}
+
+// close answers what is not done, which is nothing after a clean run, and closes the spout. All tasks have ended.
+func (t *spoutTask[M, T]) close(ctx context.Context) (err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("close source %q: %w", t.node.name, err)
+		}
+	}()
+	defer catch(&err)
+	return t.spout.Close(ctx)
+}
