@@ -1,6 +1,9 @@
 package client
 
-import "strconv"
+import (
+	"cmp"
+	"strconv"
+)
 
 // Partition names one partition of a topic: the id of the broker that keeps it and its number there.
 // Partition numbers are per broker (0, 1, … numPartitions-1), so only the pair is unique in a cluster.
@@ -12,6 +15,10 @@ type Partition struct {
 // String returns the partition in MetaQ's spelling, BROKER-NUMBER, as in ZooKeeper paths and on the command line: "0-3".
 func (p Partition) String() string {
 	return strconv.Itoa(p.Broker) + "-" + strconv.Itoa(p.Number)
+}
+
+func (p Partition) compare(q Partition) int {
+	return cmp.Or(cmp.Compare(p.Broker, q.Broker), cmp.Compare(p.Number, q.Number))
 }
 
 // Message is one record of a topic.

@@ -1,0 +1,283 @@
+package store
+
+import (
+	"bufio"
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/metaq-go/metaq/internal/vfs"
+	"github.com/metaq-go/metaq/protocol"
+)
+
+// loading runs jobs on a few goroutines and joins their errors.
+type loading struct{ jobs []func() error }
+
+func (g *loading) add(job func() error) { g.jobs = append(g.jobs, job) }
+
+func (g *loading) run() error {
+	var (
+		mu    sync.Mutex
+		errs  []error
+		group sync.WaitGroup
+		gate  = make(chan struct{}, runtime.NumCPU()+2)
+	)
+	for _, job := range g.jobs {
+		gate <- struct{}{}
+		group.Go(func() {
+			defer func() { <-gate }()
+			if err := job(); err != nil {
+				mu.Lock()
+				errs = append(errs, err)
+				mu.Unlock()
+			}
+		})
+	}
+	group.Wait()
+	return errors.Join(errs...)
+}
+
+// openLog opens a partition's folder, or makes it.
+func (s *Store) openLog(topic string, partition int) (*Log, error) {
+	l := newLog(s, topic, partition, filepath.Join(s.cfg.Dir, dirName(topic, partition)))
+	if err := s.makeDir(l.dir); err != nil {
+		return nil, fmt.Errorf("partition %s: %w", l.dir, err)
+	}
+	segs, err := s.openSegments(l.dir)
+	if err != nil {
+		return nil, err
+	}
+	l.segments.Store(&segs)
+	if len(segs) == 0 {
+		seg, err := l.createSegment(0)
+		if err != nil {
+			return nil, fmt.Errorf("partition %s: %w", l.dir, err)
+		}
+		l.addSegment(seg)
+	} else if err := l.recover(); err != nil {
+		for _, seg := range segs {
+			err = errors.Join(err, seg.file.Close())
+		}
+		return nil, err
+	}
+	last := l.last()
+	l.next = last.start + last.size
+	l.end.Store(l.next)
+	return l, nil
+}
+
+// openSegments opens the files of a partition in order and checks that each begins where the one before it ends. Files
+// of other names are left alone.
+func (s *Store) openSegments(dir string) (segs []*segment, err error) {
+	entries, err := s.cfg.FS.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("partition %s: %w", dir, err)
+	}
+	defer func() {
+		if err != nil {
+			for _, seg := range segs {
+				err = errors.Join(err, seg.file.Close())
+			}
+		}
+	}()
+	for _, e := range entries {
+		start, ok := parseSegmentName(e.Name())
+		if e.IsDir() || !ok {
+			continue
+		}
+		name := filepath.Join(dir, e.Name())
+		f, err := s.cfg.FS.OpenFile(name, os.O_RDWR, 0)
+		if err != nil {
+			return segs, fmt.Errorf("segment: %w", err)
+		}
+		seg := &segment{start: start, name: name, file: f}
+		segs = append(segs, seg)
+		if seg.size, err = f.Size(); err != nil {
+			return segs, fmt.Errorf("segment %s: %w", name, err)
+		}
+	}
+	slices.SortFunc(segs, func(a, b *segment) int { return cmp.Compare(a.start, b.start) })
+	for i := 1; i < len(segs); i++ {
+		if a, b := segs[i-1], segs[i]; a.start+a.size != b.start {
+			return segs, fmt.Errorf("segments do not join: %s ends at offset %d, the next is %s; "+
+				"a file is missing, cut or not of this partition: restore it, or move one side away", a.name, a.start+a.size, b.name)
+		}
+	}
+	return segs, nil
+}
+
+// recover verifies the last segment and sets aside what follows its last good record.
+func (l *Log) recover() error {
+	seg := l.last()
+	found, err := scan(seg.file, seg.size)
+	if err != nil {
+		return fmt.Errorf("verify %s: %w", seg.name, err)
+	}
+	log := l.store.cfg.Log.With("topic", l.topic, "partition", l.partition)
+	if found.damaged > 0 {
+		log.Error("records in the last segment do not match their checksums; they stay where they are",
+			"segment", seg.name, "records", found.damaged, "offset", seg.start+found.firstDamaged)
+	}
+	if found.good < seg.size {
+		aside, err := setAside(l.store.cfg.FS, seg.file, found.good, seg.size)
+		if err != nil {
+			return fmt.Errorf("set aside the torn tail of %s: %w", seg.name, err)
+		}
+		log.Warn("torn tail set aside", "segment", seg.name, "offset", seg.start+found.good,
+			"bytes", seg.size-found.good, "file", aside, "reason", found.reason)
+		seg.size = found.good
+	}
+	l.messages.Store(int64(found.records))
+	if !l.store.ids.above(found.lastID) {
+		log.Warn("a message id lies far in the future; new ids do not follow it", "id", found.lastID)
+	}
+	return l.idsFromTime()
+}
+
+// idsFromTime makes new ids follow those of a segment that was sealed, whose last record is not looked for: when it was
+// written tells enough.
+func (l *Log) idsFromTime() error {
+	segs := *l.segments.Load()
+	if last := l.last(); last.size > 0 || len(segs) == 1 {
+		return nil
+	}
+	name := segs[len(segs)-2].name
+	info, err := l.store.cfg.FS.Stat(name)
+	if err != nil {
+		return fmt.Errorf("segment %s: %w", name, err)
+	}
+	l.store.ids.above(protocol.MakeID(info.ModTime().Add(time.Second).UnixMilli(), 0, 0))
+	return nil
+}
+
+// scanned is what a look at every byte of a segment found.
+type scanned struct {
+	good         int64 // position behind the last good record
+	records      int   // up to there
+	lastID       int64 // the largest
+	damaged      int   // records up to there that fail their checksum, each followed by a good one
+	firstDamaged int64 // position of the first of them
+	reason       string
+}
+
+// scan walks the records of a segment from its start. A record whose checksum fails and which good records follow was
+// damaged after it was written; one that none follows is where a write was torn.
+func scan(f io.ReaderAt, size int64) (scanned, error) {
+	var (
+		s     = scanned{reason: "end"}
+		r     = bufio.NewReaderSize(io.NewSectionReader(f, 0, size), 256<<10)
+		pos   int64
+		doubt = scanned{damaged: 0} // what was passed since the last good record
+	)
+	for pos < size {
+		h, err := r.Peek(protocol.HeaderSize)
+		if err != nil {
+			if err == io.EOF {
+				s.reason = "header cut off"
+				return s, nil
+			}
+			return s, err
+		}
+		length := int64(int32(binary.BigEndian.Uint32(h)))
+		switch {
+		case length < 0 || length > size-pos-protocol.HeaderSize:
+			s.reason = "record longer than the file"
+			return s, nil
+		case isZero(h):
+			s.reason = "zeros"
+			return s, nil
+		}
+		want, id := binary.BigEndian.Uint32(h[4:]), int64(binary.BigEndian.Uint64(h[8:]))
+		got, err := sumBody(r, length)
+		if err != nil {
+			return s, err
+		}
+		if got&0x7fffffff != want {
+			if doubt.damaged == 0 {
+				doubt.firstDamaged = pos
+			}
+			doubt.damaged++
+			doubt.records++
+			s.reason = "checksum"
+			pos += protocol.HeaderSize + length
+			continue
+		}
+		if doubt.damaged > 0 && s.damaged == 0 {
+			s.firstDamaged = doubt.firstDamaged
+		}
+		s.damaged += doubt.damaged
+		s.records += doubt.records + 1
+		doubt = scanned{}
+		pos += protocol.HeaderSize + length
+		s.good, s.lastID, s.reason = pos, max(s.lastID, id), "end"
+	}
+	return s, nil
+}
+
+// isZero recognises a header of zeros. By the format it would be an empty message with id 0, which no broker gives out;
+// file systems leave such bytes where a file had grown and its data did not make it.
+func isZero(h []byte) bool {
+	for _, b := range h {
+		if b != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// sumBody reads past a record and returns the checksum of its body.
+func sumBody(r *bufio.Reader, length int64) (uint32, error) {
+	if _, err := r.Discard(protocol.HeaderSize); err != nil {
+		return 0, err
+	}
+	var sum uint32
+	for length > 0 {
+		b, err := r.Peek(int(min(length, int64(r.Size()))))
+		if err != nil {
+			return 0, err
+		}
+		sum = crc32.Update(sum, crc32.IEEETable, b)
+		if _, err := r.Discard(len(b)); err != nil {
+			return 0, err
+		}
+		length -= int64(len(b))
+	}
+	return sum, nil
+}
+
+// setAside copies the bytes from…to of a segment into a file beside it and, when the copy is safe, cuts them off.
+func setAside(fsys vfs.FS, f vfs.File, from, to int64) (name string, err error) {
+	name = f.Name() + ".corrupt-" + time.Now().UTC().Format("20060102T150405.000000000")
+	if err := copyTo(fsys, name, io.NewSectionReader(f, from, to-from)); err != nil {
+		return name, err
+	}
+	if err := f.Truncate(from); err != nil {
+		return name, err
+	}
+	return name, f.Sync()
+}
+
+// copyTo writes r into a new file and makes content and name durable.
+func copyTo(fsys vfs.FS, name string, r io.Reader) (err error) {
+	out, err := fsys.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, out.Close()) }()
+	if _, err := io.Copy(io.NewOffsetWriter(out, 0), r); err != nil {
+		return err
+	}
+	if err := out.Sync(); err != nil {
+		return err
+	}
+	return fsys.SyncDir(filepath.Dir(name))
+}

@@ -1,0 +1,152 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/metaq-go/metaq/internal/vfs"
+)
+
+// segment is one file of a partition. Readers use start and file; the rest belongs to the committer.
+type segment struct {
+	start    int64 // offset of its first byte
+	name     string
+	file     vfs.File
+	size     int64 // bytes written
+	reserved int64 // bytes reserved on disk beyond or within size; 0 while it is small
+}
+
+const segmentSuffix = ".meta"
+
+// segmentName is the file name of the segment that begins at offset: 20 digits (storage.md 2.1).
+func segmentName(offset int64) string { return fmt.Sprintf("%020d%s", offset, segmentSuffix) }
+
+// parseSegmentName accepts any number of leading zeros. Files of other names are not segments.
+func parseSegmentName(name string) (start int64, ok bool) {
+	digits, ok := strings.CutSuffix(name, segmentSuffix)
+	if !ok || digits == "" || digits[0] < '0' || digits[0] > '9' {
+		return 0, false
+	}
+	start, err := strconv.ParseInt(digits, 10, 64)
+	return start, err == nil
+}
+
+const (
+	reserveFrom = 256 << 10 // a segment that small is not worth reserving for
+	reserveMin  = 4 << 20
+	reserveMax  = 64 << 20
+)
+
+// write appends b. On an error what was written of it stays behind size, to be overwritten or cut.
+func (s *segment) write(b []byte, limit int64) error {
+	end := s.size + int64(len(b))
+	if end > s.reserved && end > reserveFrom {
+		s.reserve(end, limit)
+	}
+	if _, err := s.file.WriteAt(b, s.size); err != nil {
+		return err
+	}
+	s.size = end
+	return nil
+}
+
+// reserve asks the file system for room beyond end, without changing the file's size: a sync then need not write down
+// where new blocks are, which makes large rounds several times faster. That it may fail does not matter.
+func (s *segment) reserve(end, limit int64) {
+	n := min(max(end, reserveMin), reserveMax)
+	n = max(min(n, limit-end), 0)
+	_ = s.file.Preallocate(s.size, end-s.size+n)
+	s.reserved = end + max(n, reserveFrom)
+}
+
+// seal makes the segment safe and gives back what was reserved for it. It is not written again.
+func (s *segment) seal() error {
+	if s.reserved > s.size {
+		if err := s.file.Truncate(s.size); err != nil {
+			return err
+		}
+	}
+	return s.file.Sync()
+}
+
+// last returns the segment that is written.
+func (l *Log) last() *segment {
+	segs := *l.segments.Load()
+	return segs[len(segs)-1]
+}
+
+// addSegment shows readers one more segment.
+func (l *Log) addSegment(s *segment) {
+	segs := append(slices.Clone(*l.segments.Load()), s)
+	l.segments.Store(&segs)
+}
+
+// createSegment makes the file for the segment that begins at offset and makes its name durable.
+func (l *Log) createSegment(offset int64) (*segment, error) {
+	name := filepath.Join(l.dir, segmentName(offset))
+	f, err := l.store.cfg.FS.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("new segment: %w", err)
+	}
+	if err := l.store.cfg.FS.SyncDir(l.dir); err != nil {
+		return nil, errors.Join(fmt.Errorf("new segment: %w", err), f.Close(), l.store.cfg.FS.Remove(name))
+	}
+	return &segment{start: offset, name: name, file: f}, nil
+}
+
+// roll seals the last segment and begins the next. If there is no room for a new file the old one goes on growing, and
+// the next round tries again; an error means that the old one could not be made safe.
+func (l *Log) roll(old *segment) error {
+	if err := old.seal(); err != nil {
+		return fmt.Errorf("%w: seal %s: %w", ErrUnsafe, old.name, err)
+	}
+	old.reserved = 0
+	next, err := l.createSegment(old.start + old.size)
+	if err != nil {
+		l.store.cfg.Log.Warn("segment stays open beyond its size", "topic", l.topic, "partition", l.partition, "err", err)
+		return nil
+	}
+	l.addSegment(next)
+	return nil
+}
+
+// unwrite takes back what a failed round wrote beyond the high-water mark: segments begun in it, newest first, then the
+// bytes behind the mark in the one that was written before.
+func (l *Log) unwrite() error {
+	end := l.end.Load()
+	segs := slices.Clone(*l.segments.Load())
+	for len(segs) > 1 && segs[len(segs)-1].start > end {
+		s := segs[len(segs)-1]
+		segs = segs[:len(segs)-1]
+		l.segments.Store(&segs)
+		if err := errors.Join(s.file.Close(), l.store.cfg.FS.Remove(s.name)); err != nil {
+			return err
+		}
+		segs = slices.Clone(segs)
+	}
+	s := segs[len(segs)-1]
+	if err := s.file.Truncate(end - s.start); err != nil {
+		return err
+	}
+	s.size, s.reserved = end-s.start, 0
+	return nil
+}
+
+// close syncs, gives back what was reserved, and closes all files.
+func (l *Log) close() error {
+	l.refuse(ErrClosed)
+	var errs []error
+	segs := *l.segments.Load()
+	if !errors.Is(l.Err(), ErrUnsafe) {
+		errs = append(errs, segs[len(segs)-1].seal())
+	}
+	for _, s := range segs {
+		errs = append(errs, s.file.Close())
+	}
+	return errors.Join(errs...)
+}
