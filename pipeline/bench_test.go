@@ -6,7 +6,9 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/metaq-go/metaq/pipeline"
 )
@@ -60,6 +62,7 @@ func bench(b *testing.B, cfg pipeline.Config, build func(s pipeline.Stream[int64
 	top := pipeline.New("bench", cfg)
 	build(pipeline.From(top, src, same))
 	b.ResetTimer()
+	cpu := cpuTime(b)
 	if err := top.Run(context.Background()); err != nil {
 		b.Fatal(err)
 	}
@@ -68,6 +71,16 @@ func bench(b *testing.B, cfg pipeline.Config, build func(s pipeline.Stream[int64
 		b.Fatalf("%d tuples done, want %d", got, b.N)
 	}
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds()/1e6, "Mtuples/s")
+	b.ReportMetric(float64(cpuTime(b)-cpu)/float64(b.N), "cpu-ns/op")
+}
+
+// cpuTime is what the process has used: on a machine that does other things too it says more than the clock.
+func cpuTime(b *testing.B) time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 func BenchmarkHop(b *testing.B) {

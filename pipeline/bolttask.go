@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// boltTask runs one bolt: it takes batches from its queue, gives the bolt one tuple at a time and sends what it emitted.
+// boltTask runs one bolt, or one function of Map: it takes batches from its queue, gives the bolt one tuple at a time and sends what it emitted.
 type boltTask[T, U any] struct {
 	run     *run
 	node    *node
@@ -17,7 +17,8 @@ type boltTask[T, U any] struct {
 	letters *letters
 	counts  *counters
 
-	emitted []U // by the tuple being processed
+	one     func(context.Context, T) (U, error) // instead of bolt, for Map
+	emitted []U                                 // by the tuple being processed
 	emit    func(U)
 	at      int  // the tuple being processed
 	user    bool // the bolt is running
@@ -31,6 +32,9 @@ func newBoltTask[T, U any](r *run, in *inlet[T], i int, b Bolter[T, U], out *out
 		run: r, node: in.node, in: in, queue: in.queues[i], bolt: b, out: out,
 		letters: r.lettersOf(in.node), counts: in.node.newCounters(),
 		parked: parking[T]{ordered: r.top.cfg.Mode == Ordered},
+	}
+	if f, ok := b.(mapper[T, U]); ok {
+		t.one = f
 	}
 	t.emit = func(u U) { t.emitted = append(t.emitted, u) }
 	return t
@@ -48,8 +52,8 @@ func (t *boltTask[T, U]) loop() {
 
 // step does one batch or one parked tuple, or waits for the next; it returns false when there is nothing more to come.
 func (t *boltTask[T, U]) step() bool {
-	if items, attempt := t.parked.due(); items != nil {
-		t.process(items, attempt)
+	if l := t.parked.due(); l != nil {
+		t.process(l.values, l.anchors, l.attempt)
 		return true
 	}
 	queue := t.queue
@@ -95,73 +99,83 @@ func (t *boltTask[T, U]) receive(b *batch[T], ok bool) {
 		t.queue = nil
 		return
 	}
-	t.counts.in.n += int64(len(b.items))
+	t.counts.in.n += int64(b.n)
 	t.counts.batches.n++
 	start, blocked := time.Now(), t.out.blocked
-	t.process(b.items, 1)
-	t.in.pace(len(b.items), time.Since(start)-(t.out.blocked-blocked))
+	t.process(b.values[:b.n], b.anchors[:b.n], 1)
+	t.in.pace(b.n, time.Since(start)-(t.out.blocked-blocked))
 	t.in.pool.put(b)
 	t.counts.publish()
 }
 
-// process gives all items to the bolt; attempt counts for the first.
-func (t *boltTask[T, U]) process(items []item[T], attempt int) {
+// process gives tuples to the bolt; attempt counts for the first.
+func (t *boltTask[T, U]) process(values []T, anchors []anchor, attempt int) {
 	parked := t.parked.size
-	for t.at = 0; t.at < len(items); {
-		t.span(items, attempt)
+	for t.at = 0; t.at < len(values); {
+		t.span(values, anchors, attempt)
 	}
-	t.node.finished.Add(int64(len(items) - (t.parked.size - parked)))
+	t.node.finished.Add(int64(len(values) - (t.parked.size - parked)))
 }
 
 // span processes from t.at on, until the bolt panics. So one recover serves many tuples.
-func (t *boltTask[T, U]) span(items []item[T], first int) {
-	attempt := 1
+func (t *boltTask[T, U]) span(values []T, anchors []anchor, first int) {
+	attempt := func() int {
+		if t.at == 0 {
+			return first
+		}
+		return 1
+	}
 	defer func() {
 		if !t.user {
 			return
 		}
 		t.user = false
 		if err := caught(recover()); err != nil {
-			t.fail(&items[t.at], attempt, err)
+			t.fail(values[t.at], anchors[t.at], attempt(), err)
 			t.at++
 		}
 	}()
-	for t.at < len(items) {
-		it := &items[t.at]
-		attempt = 1
-		if t.at == 0 {
-			attempt = first
-		}
-		if !t.parked.empty() && t.parked.behind(it) {
-			t.at++
+	ctx := t.run.work
+	for ; t.at < len(values); t.at++ {
+		v, a := values[t.at], anchors[t.at]
+		if !t.parked.empty() && t.parked.behind(v, a) {
 			continue
 		}
-		t.emitted = t.emitted[:0]
 		t.user = true
-		err := t.bolt.Process(t.run.work, it.v, t.emit)
-		t.user = false
-		if err != nil {
-			t.fail(it, attempt, err)
-		} else {
+		var err error
+		if t.one != nil {
+			var u U
+			if u, err = t.one(ctx, v); err == nil {
+				t.user = false
+				t.counts.out.n++
+				t.out.deliverOne(u, a)
+				continue
+			}
+		} else if err = t.bolt.Process(ctx, v, t.emit); err == nil {
+			t.user = false
 			t.counts.out.n += int64(len(t.emitted))
-			t.out.deliver(t.emitted, it.a)
+			t.out.deliver(t.emitted, a)
+			t.emitted = t.emitted[:0]
+			continue
 		}
-		t.at++
+		t.user = false
+		t.fail(v, a, attempt(), err)
 	}
 }
 
-// fail parks a tuple for its next attempt, or gives it up.
-func (t *boltTask[T, U]) fail(it *item[T], attempt int, err error) {
+// fail drops what the bolt emitted and parks the tuple for its next attempt, or gives it up.
+func (t *boltTask[T, U]) fail(v T, a anchor, attempt int, err error) {
+	t.emitted = t.emitted[:0]
 	cfg := &t.run.top.cfg
 	if attempt >= cfg.Attempts || isPermanent(err) {
 		t.counts.failed.n++
-		t.letters.reject(it.a, err, attempt, it.v)
+		t.letters.reject(a, err, attempt, v)
 		return
 	}
 	t.counts.retried.n++
 	pause := cfg.pause(attempt)
-	t.letters.report(it.a, err, attempt, pause)
-	t.parked.park(it, attempt+1, time.Now().Add(pause))
+	t.letters.report(a, err, attempt, pause)
+	t.parked.park(v, a, attempt+1, time.Now().Add(pause))
 }
 
 func (t *boltTask[T, U]) close(context.Context) (err error) {

@@ -41,7 +41,7 @@ func (l *letters) reject(a anchor, err error, attempts int, v any) {
 		d.Stack = p.stack
 	}
 	b := in.pool.get()
-	b.items = append(b.items, item[DeadLetter]{d, a})
+	b.n, b.values[0], b.anchors[0] = 1, d, a
 	in.node.arrived.Add(1)
 	select {
 	case in.queues[0] <- b:

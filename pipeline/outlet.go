@@ -51,6 +51,7 @@ func (p *port[T]) enlist() {
 // outlet is one task's sending side. It belongs to the task's goroutine.
 type outlet[T any] struct {
 	run     *run
+	direct  *edge[T] // the only edge, if there is no more to sending than to put tuples on it
 	edges   []*edge[T]
 	filters []*filter[T]
 	width   int           // the most deliveries one tuple can become
@@ -83,6 +84,9 @@ type filter[T any] struct {
 func newOutlet[T any](r *run, p *port[T], i int) *outlet[T] {
 	o := &outlet[T]{run: r}
 	o.edges, o.filters = o.tree(p, i)
+	if len(o.edges) == 1 && len(o.filters) == 0 && o.edges[0].plain() {
+		o.direct = o.edges[0]
+	}
 	return o
 }
 
@@ -154,6 +158,26 @@ func (o *outlet[T]) deliver(values []T, a anchor) {
 	}
 }
 
+// deliverOne is deliver for one tuple, which is the common case.
+func (o *outlet[T]) deliverOne(v T, a anchor) {
+	if e := o.direct; e != nil {
+		i := 0
+		if e.route == routeOrder {
+			i = spread(a.key, len(e.open))
+		}
+		e.append(i, v, a)
+		return
+	}
+	most := o.width
+	ring := o.run.rings[a.ring]
+	if most > 1 {
+		ring.take(a.slot, most-1)
+	}
+	if n := o.emit(v, a); n < most || most == 0 {
+		ring.release(a.slot, max(most, 1)-n)
+	}
+}
+
 // emit puts one tuple on every edge and returns how many tokens that used.
 func (o *outlet[T]) emit(v T, a anchor) int {
 	n := 0
@@ -193,6 +217,11 @@ func (f *filter[T]) ask(v T) (keep bool, err error) {
 	return f.keep(v), nil
 }
 
+// plain tells whether a tuple on the edge is one delivery whose target needs no user code.
+func (e *edge[T]) plain() bool {
+	return e.route == routeAny || e.route == routeOne || e.route == routeOrder
+}
+
 func (e *edge[T]) put(v T, a anchor) int {
 	target := 0
 	switch e.route {
@@ -229,8 +258,9 @@ func (e *edge[T]) append(i int, v T, a anchor) {
 		b = e.in.pool.get()
 		e.open[i] = b
 	}
-	b.items = append(b.items, item[T]{v, a})
-	if len(b.items) >= e.limit {
+	b.values[b.n], b.anchors[b.n] = v, a
+	b.n++
+	if b.n >= e.limit {
 		e.send(i)
 	}
 }
@@ -240,7 +270,7 @@ func (e *edge[T]) send(i int) {
 	b := e.open[i]
 	e.open[i] = nil
 	e.limit = int(e.in.limit.Load())
-	e.in.node.arrived.Add(int64(len(b.items)))
+	e.in.node.arrived.Add(int64(b.n))
 	q := e.in.queues[e.target(i)]
 	select {
 	case q <- b:

@@ -17,8 +17,9 @@ type parking[T any] struct {
 // lot is one failed tuple and what waits behind it.
 type lot[T any] struct {
 	due     time.Time
-	attempt int // the next one of items[0]
-	items   []item[T]
+	attempt int // the next one of the first
+	values  []T
+	anchors []anchor
 }
 
 // A task takes no more input while it has so many failed tuples, or so many waiting behind them. When everything fails,
@@ -35,41 +36,41 @@ func (p *parking[T]) full() bool  { return len(p.lots) >= maxLots || p.size >= m
 func (p *parking[T]) next() time.Time { return p.lots[0].due }
 
 // behind parks a tuple if one of its key is parked already.
-func (p *parking[T]) behind(it *item[T]) bool {
+func (p *parking[T]) behind(v T, a anchor) bool {
 	if !p.ordered {
 		return false
 	}
-	l, ok := p.byKey[it.a.key]
+	l, ok := p.byKey[a.key]
 	if ok {
-		l.items = append(l.items, *it)
+		l.values, l.anchors = append(l.values, v), append(l.anchors, a)
 		p.size++
 	}
 	return ok
 }
 
-func (p *parking[T]) park(it *item[T], attempt int, due time.Time) {
-	l := &lot[T]{due: due, attempt: attempt, items: []item[T]{*it}}
+func (p *parking[T]) park(v T, a anchor, attempt int, due time.Time) {
+	l := &lot[T]{due: due, attempt: attempt, values: []T{v}, anchors: []anchor{a}}
 	heap.Push(&p.lots, l)
 	p.size++
 	if p.ordered {
 		if p.byKey == nil {
 			p.byKey = make(map[uint32]*lot[T])
 		}
-		p.byKey[it.a.key] = l
+		p.byKey[a.key] = l
 	}
 }
 
 // due removes a lot whose time has come; nil if there is none.
-func (p *parking[T]) due() (items []item[T], attempt int) {
+func (p *parking[T]) due() *lot[T] {
 	if len(p.lots) == 0 || time.Now().Before(p.lots[0].due) {
-		return nil, 0
+		return nil
 	}
 	l := heap.Pop(&p.lots).(*lot[T])
 	if p.ordered {
-		delete(p.byKey, l.items[0].a.key)
+		delete(p.byKey, l.anchors[0].key)
 	}
-	p.size -= len(l.items)
-	return l.items, l.attempt
+	p.size -= len(l.values)
+	return l
 }
 
 // lots is a heap by due time.

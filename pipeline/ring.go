@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"math/bits"
 	"sync/atomic"
 )
 
@@ -23,6 +24,7 @@ type ring struct {
 	slots   []slot
 	origins []Origin // parallel to slots; read on failures only
 	limit   uint64
+	bits    int // len(slots) == 1<<bits
 	id      uint16
 
 	head, tail  uint64       // the spout's; tail ≤ head ≤ tail+limit
@@ -31,41 +33,45 @@ type ring struct {
 	wake        chan struct{}
 }
 
-// slot takes half a cache line, which is what completing it costs.
+// slot takes half a cache line, which is what completing it costs. tokens is 1 whenever the slot is free, so that taking the
+// slot costs no atomic write; done counts the tuples the slot has seen the end of.
 type slot struct {
-	tokens atomic.Int32 // slotDone: free
+	tokens atomic.Int32
+	done   atomic.Uint32
 	ack    Ack
 }
 
-const slotDone = -1
-
 func newRing(id uint16, maxPending int) *ring {
-	n := 1
-	for n < maxPending {
-		n *= 2
-	}
+	log := bits.Len(uint(maxPending - 1))
 	r := &ring{
-		slots: make([]slot, n), origins: make([]Origin, n), limit: uint64(maxPending), id: id,
+		slots: make([]slot, 1<<log), origins: make([]Origin, 1<<log), limit: uint64(maxPending), bits: log, id: id,
 		wake: make(chan struct{}, 1),
 	}
 	r.wanted.Store(-1)
 	for i := range r.slots {
-		r.slots[i].tokens.Store(slotDone)
+		r.slots[i].tokens.Store(1)
 	}
 	return r
 }
 
 func (r *ring) index(seq uint64) uint32 { return uint32(seq & uint64(len(r.slots)-1)) }
 
-// enter takes the next slot for a source tuple. The caller has made sure of room.
-func (r *ring) enter(ack Ack, o Origin) anchor {
-	i := r.index(r.head)
-	s := &r.slots[i]
-	s.ack = ack
-	r.origins[i] = o
-	s.tokens.Store(1)
-	r.head++
-	return anchor{slot: i, ring: r.id}
+// over tells whether tuple seq, which has been handed out, is done.
+func (r *ring) over(seq uint64) bool {
+	return r.slots[r.index(seq)].done.Load() == uint32(seq>>r.bits)+1
+}
+
+// enter takes slots for source tuples, one token each, and returns the number of the first. The caller has made sure of room.
+func enter[M any](r *ring, in []Tuple[M]) (first uint64) {
+	first = r.head
+	slots, origins := r.slots, r.origins
+	for i := range in {
+		at := r.index(first + uint64(i))
+		slots[at].ack = in[i].Ack
+		origins[at] = in[i].Origin
+	}
+	r.head += uint64(len(in))
+	return first
 }
 
 // take adds n tokens; the caller holds one.
@@ -75,11 +81,16 @@ func (r *ring) take(slot uint32, n int) { r.slots[slot].tokens.Add(int32(n)) }
 func (r *ring) release(slot uint32, n int) {
 	s := &r.slots[slot]
 	// If all tokens left are the caller's, nobody else can change the count.
-	if s.tokens.Load() != int32(n) && s.tokens.Add(int32(-n)) != 0 {
-		return
+	if left := s.tokens.Load(); left != int32(n) {
+		if s.tokens.Add(int32(-n)) != 0 {
+			return
+		}
+		s.tokens.Store(1)
+	} else if n != 1 {
+		s.tokens.Store(1)
 	}
 	s.ack.Done(nil)
-	s.tokens.Store(slotDone)
+	s.done.Store(s.done.Load() + 1) // from here on the slot is the spout's
 	if r.wanted.Load() == int64(slot) {
 		select {
 		case r.wake <- struct{}{}:
@@ -90,7 +101,7 @@ func (r *ring) release(slot uint32, n int) {
 
 // free passes what is done and returns how many slots can be handed out.
 func (r *ring) free() int {
-	for r.tail < r.head && r.slots[r.index(r.tail)].tokens.Load() == slotDone {
+	for r.tail < r.head && r.over(r.tail) {
 		r.tail++
 	}
 	r.handed.Store(int64(r.head))
@@ -108,12 +119,12 @@ func (r *ring) wait(stop context.Context) {
 			return
 		}
 		// Best is to hear of the tuple whose end frees all that is needed; if it ended early, of the lowest.
-		i := r.index(r.tail + uint64(need-free) - 1)
-		if r.slots[i].tokens.Load() == slotDone {
-			i = r.index(r.tail)
+		seq := r.tail + uint64(need-free) - 1
+		if r.over(seq) {
+			seq = r.tail
 		}
-		r.wanted.Store(int64(i))
-		if r.slots[i].tokens.Load() != slotDone {
+		r.wanted.Store(int64(r.index(seq)))
+		if !r.over(seq) {
 			select {
 			case <-r.wake:
 			case <-stop.Done():
@@ -128,17 +139,15 @@ func (r *ring) wait(stop context.Context) {
 // abandon answers with err for every tuple that is not done and returns how many those were and the first one's origin. All tasks have ended.
 func (r *ring) abandon(err error) (n int, first Origin) {
 	for ; r.tail < r.head; r.tail++ {
-		i := r.index(r.tail)
-		s := &r.slots[i]
-		if s.tokens.Load() == slotDone {
+		if r.over(r.tail) {
 			continue
 		}
+		i := r.index(r.tail)
 		if n == 0 {
 			first = r.origins[i]
 		}
 		n++
-		s.ack.Done(err)
-		s.tokens.Store(slotDone)
+		r.slots[i].ack.Done(err)
 	}
 	r.low.Store(int64(r.tail))
 	return n, first

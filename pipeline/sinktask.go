@@ -125,23 +125,35 @@ func timerC(t *time.Timer) <-chan time.Time {
 }
 
 func (t *sinkTask[T]) take(b *batch[T]) {
-	t.counts.in.n += int64(len(b.items))
-	for i := range b.items {
-		it := &b.items[i]
+	t.counts.in.n += int64(b.n)
+	for i := 0; i < b.n; {
 		if len(t.batch) == 0 && t.due != nil {
 			t.due.Reset(t.when.every)
 		}
-		t.batch = append(t.batch, it.v)
-		t.anchors = append(t.anchors, it.a)
+		n := min(b.n-i, t.when.count-len(t.batch))
 		if t.size != nil {
-			t.bytes += t.size(&t.batch[len(t.batch)-1])
+			n = t.measure(b.values[i : i+n])
 		}
-		if len(t.batch) >= t.when.count || t.size != nil && t.bytes >= t.when.bytes {
+		t.batch = append(t.batch, b.values[i:i+n]...)
+		t.anchors = append(t.anchors, b.anchors[i:i+n]...)
+		i += n
+		if len(t.batch) == t.when.count || t.size != nil && t.bytes >= t.when.bytes {
 			t.flush()
 		}
 	}
 	t.in.pool.put(b)
 	t.counts.publish()
+}
+
+// measure returns how many of the values the open batch takes until it has enough bytes, and counts them.
+func (t *sinkTask[T]) measure(values []T) int {
+	for i := range values {
+		t.bytes += t.size(&values[i])
+		if t.bytes >= t.when.bytes {
+			return i + 1
+		}
+	}
+	return len(values)
 }
 
 // flush writes the open batch.

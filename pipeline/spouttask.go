@@ -20,12 +20,10 @@ type spoutTask[M, T any] struct {
 
 	dst   []Tuple[M]
 	at    int    // the tuple of dst being decoded
-	a     anchor // its anchor
-	one   [1]T
+	user  bool   // decode is running
+	order bool   // Ordered mode
 	part  string // the last partition seen and its hash
 	hash  uint32
-	order bool
-	user  bool // decode is running
 }
 
 func newSpoutTask[M, T any](r *run, n *node, s Spout[M], decode func(M) (T, error), out *outlet[T]) *spoutTask[M, T] {
@@ -88,47 +86,51 @@ func (t *spoutTask[M, T]) end(err error) {
 
 func (t *spoutTask[M, T]) ingest(in []Tuple[M]) {
 	t.counts.in.n += int64(len(in))
+	t.counts.out.n += int64(len(in))
+	first := enter(t.ring, in)
 	for t.at = 0; t.at < len(in); {
-		t.span(in)
+		t.span(in, first)
 	}
 	clear(in)
 }
 
-// span decodes from t.at on, until a decode panics. So one recover serves many tuples.
-func (t *spoutTask[M, T]) span(in []Tuple[M]) {
+// span decodes from t.at on, until a decode panics. So one recover serves many tuples. in[i] is number first+i of the ring.
+func (t *spoutTask[M, T]) span(in []Tuple[M], first uint64) {
 	defer func() {
 		if !t.user {
 			return
 		}
 		t.user = false
 		if err := caught(recover()); err != nil {
-			t.refuse(in[t.at].Value, err)
+			t.refuse(in[t.at], t.anchor(first), err)
 			t.at++
 		}
 	}()
-	for t.at < len(in) {
+	for ; t.at < len(in); t.at++ {
 		m := &in[t.at]
-		t.a = t.ring.enter(m.Ack, m.Origin)
+		a := t.anchor(first)
 		if t.order {
-			t.a.key = t.orderKey(m.Origin.Partition)
+			a.key = t.orderKey(m.Origin.Partition)
 		}
 		t.user = true
 		v, err := t.decode(m.Value)
 		t.user = false
 		if err != nil {
-			t.refuse(m.Value, err)
-		} else {
-			t.one[0] = v
-			t.counts.out.n++
-			t.out.deliver(t.one[:], t.a)
+			t.refuse(*m, a, err)
+			continue
 		}
-		t.at++
+		t.out.deliverOne(v, a)
 	}
 }
 
-func (t *spoutTask[M, T]) refuse(v M, err error) {
+func (t *spoutTask[M, T]) anchor(first uint64) anchor {
+	return anchor{slot: t.ring.index(first + uint64(t.at)), ring: t.ring.id}
+}
+
+func (t *spoutTask[M, T]) refuse(m Tuple[M], a anchor, err error) {
 	t.counts.failed.n++
-	t.letters.reject(t.a, fmt.Errorf("decode: %w", err), 1, v)
+	t.counts.out.n--
+	t.letters.reject(a, fmt.Errorf("decode: %w", err), 1, m.Value)
 }
 
 func (t *spoutTask[M, T]) orderKey(partition string) uint32 {

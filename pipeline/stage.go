@@ -103,6 +103,7 @@ type (
 	flatMapper[T, U any] func(context.Context, T, func(U)) error
 )
 
+// Process is there for the type; boltTask calls f itself, which saves the way through emit.
 func (f mapper[T, U]) Process(ctx context.Context, v T, emit func(U)) error {
 	u, err := f(ctx, v)
 	if err == nil {

@@ -21,18 +21,17 @@ import (
 type Tracker struct {
 	mu    sync.Mutex // held by Low, Pending and Start, and by Add once per chunk
 	low   int64
-	first *trackChunk // holds the lowest tuple not done
+	first *trackChunk // holds the lowest tuple not done, or where it will be
 	off   int         // its place in first
-	spare *trackChunk
+	count int         // chunks from first to last
+	spare *trackChunk // chunks to use again, linked
 
-	last  *trackChunk  // Add's
-	added atomic.Int64 // tuples since Start
-	taken int64        // of which Low has passed so many
+	last *trackChunk // Add's
 }
 
 const chunkTuples = 1024
 
-// trackChunk is a run of tuples. It is the Acker of its tuples, so that an Ack of before a Start cannot touch later ones.
+// trackChunk is a run of tuples. It is the Acker of its tuples, so that an Ack from before a Start can't touch later ones.
 type trackChunk struct {
 	next  [chunkTuples]int64 // positions behind the tuples
 	done  [chunkTuples / 64]atomic.Uint64
@@ -45,9 +44,8 @@ type trackChunk struct {
 func (t *Tracker) Start(pos int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.low, t.off, t.taken = pos, 0, 0
+	t.low, t.off, t.count = pos, 0, 0
 	t.first, t.last, t.spare = nil, nil, nil
-	t.added.Store(0)
 }
 
 // Add notes the next tuple, where next is the position behind it, from which reading would go on; it returns the tuple's Ack.
@@ -59,7 +57,6 @@ func (t *Tracker) Add(next int64) Ack {
 	i := c.added.Load()
 	c.next[i] = next
 	c.added.Store(i + 1)
-	t.added.Add(1)
 	return Ack{To: c, Seq: uint64(i)}
 }
 
@@ -67,9 +64,10 @@ func (t *Tracker) grow() *trackChunk {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	c := t.spare
-	t.spare = nil
 	if c == nil {
 		c = new(trackChunk)
+	} else {
+		t.spare, c.link = c.link, nil
 	}
 	if t.last == nil {
 		t.first = c
@@ -77,6 +75,7 @@ func (t *Tracker) grow() *trackChunk {
 		t.last.link = c
 	}
 	t.last = c
+	t.count++
 	return c
 }
 
@@ -95,12 +94,15 @@ func (t *Tracker) Low() int64 {
 	return t.low
 }
 
-// Pending returns how many tuples were added behind Low.
+// Pending returns how many tuples were added and are not passed by Low.
 func (t *Tracker) Pending() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.advance()
-	return int(t.added.Load() - t.taken)
+	if t.last == nil {
+		return 0
+	}
+	return (t.count-1)*chunkTuples - t.off + int(t.last.added.Load())
 }
 
 func (t *Tracker) advance() {
@@ -109,18 +111,17 @@ func (t *Tracker) advance() {
 		for t.off < n && c.done[t.off/64].Load()&(1<<(t.off%64)) != 0 {
 			t.low = c.next[t.off]
 			t.off++
-			t.taken++
 		}
 		if t.off < chunkTuples || c.link == nil {
 			return
 		}
 		t.first, t.off = c.link, 0
+		t.count--
 		// Every tuple of c has had its only Done, so nobody holds an Ack of it any more.
 		for i := range c.done {
 			c.done[i].Store(0)
 		}
 		c.added.Store(0)
-		c.link = nil
-		t.spare = c
+		t.spare, c.link = c, t.spare
 	}
 }
