@@ -56,11 +56,10 @@ type output struct {
 // run answers until the reader has ended and everything it queued is answered, or the connection breaks.
 func (o *output) run() {
 	for {
-		ended := o.fetch()
-		blocked := o.answerQueue()
+		blocked, ended := o.answerAll()
 		o.answerParked()
 		o.flush()
-		if o.err != nil || ended && !blocked && o.head == len(o.queue) {
+		if o.err != nil || ended && !blocked {
 			break
 		}
 		if blocked && !o.queue[o.head].commit.Notify(o.wake) {
@@ -94,16 +93,23 @@ func (o *output) wait() {
 	}
 }
 
-// fetch takes what the reader queued and reports whether that was the last.
-func (o *output) fetch() (ended bool) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.head == len(o.queue) {
+// answerAll answers what is queued, up to a commit that is not done (blocked) or to the end of all requests (ended). It
+// looks for more until there is none: the token that came with it may have been taken while we were blocked.
+func (o *output) answerAll() (blocked, ended bool) {
+	for {
+		if blocked = o.answerQueue(); blocked || o.err != nil {
+			return blocked, false
+		}
+		o.mu.Lock()
 		clear(o.queue)
 		o.queue, o.incoming = o.incoming, o.queue[:0]
 		o.head = 0
+		ended = o.ended
+		o.mu.Unlock()
+		if len(o.queue) == 0 {
+			return false, ended
+		}
 	}
-	return o.ended && len(o.incoming) == 0
 }
 
 // answerQueue answers from the head of the queue and reports whether it stopped at a commit that is not done.
