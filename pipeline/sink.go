@@ -31,6 +31,8 @@ type Sink[T any] interface {
 // Permanent marks an error that will come again however often the tuple is tried: a value a column can't hold, a line that
 // is no JSON. Sinks and bolts return it; the tuple is not tried again but goes to the dead letters, and without
 // Config.DeadLetters it ends Run. Permanent(nil) is nil.
+//
+// An error counts as permanent if it, or one it wraps, has a method Permanent() bool that returns true.
 func Permanent(err error) error {
 	if err == nil {
 		return nil
@@ -43,7 +45,10 @@ type permanentError struct{ err error }
 func (e *permanentError) Error() string { return e.err.Error() }
 func (e *permanentError) Unwrap() error { return e.err }
 
+// Permanent lets other packages recognise the error by its method.
+func (e *permanentError) Permanent() bool { return true }
+
 func isPermanent(err error) bool {
-	var p *permanentError
-	return errors.As(err, &p)
+	var p interface{ Permanent() bool }
+	return errors.As(err, &p) && p.Permanent()
 }
