@@ -118,72 +118,74 @@ func TestScenario(t *testing.T) {
 	}
 }
 
-// TestLines holds the rules of protocol.md 2.2 to 2.5 that the vectors leave out.
+// lines are the rules of protocol.md 2.2 to 2.5 that the vectors leave out.
+var lines = []struct {
+	name string
+	sent string
+	want []string
+	end  error
+}{
+	{"lone LF is part of a field", "stats a\nb 1\r\n", []string{`stats item="a\nb" opaque=1`}, errDry},
+	{"lone CR is part of a field", "stats a\rb 1\r\n", []string{`stats item="a\rb" opaque=1`}, errDry},
+	{"CR CR LF: the first CR is part of the line", "version 1\r\r\n", nil, protocol.ErrSyntax},
+	{"LF CR ends nothing", "version 1\n\r", nil, errDry},
+	{"LF LF CR LF", "stats \n\n\r\n", []string{`stats item="\n\n" opaque=2147483647`}, errDry},
+	{"only LF", "\n\n\n\n", nil, errDry},
+	{"LF alone before CRLF", "\n\r\n", nil, protocol.ErrSyntax},
+	{"tab separates nothing", "version\t1\r\n", nil, protocol.ErrSyntax},
+	{"NUL is an ordinary byte", "stats \x00 1\r\n", []string{`stats item="\x00" opaque=1`}, errDry},
+	{"only spaces", "   \r\n", nil, protocol.ErrSyntax},
+	{"empty line behind a body (2.9)", "put t 0 1 0 1\r\nx\r\nversion 1\r\n", []string{
+		`put topic="t" checksum=-1 old opaque=1 body="x"`,
+	}, protocol.ErrSyntax},
+	{"CRLF in a body is not looked at", "put t 0 4 0 1\r\n\r\n\r\nversion 1\r\n", []string{
+		`put topic="t" checksum=-1 old opaque=1 body="\r\n\r\n"`, "version opaque=1",
+	}, errDry},
+	{"trailing spaces of put", "put t 0 1 0 -1 1  \r\nx", []string{`put topic="t" checksum=-1 opaque=1 body="x"`}, errDry},
+	{"double space before a checksum", "put t 0 1 0  -1 1\r\nx", nil, protocol.ErrSyntax},
+	{"double space in place of a checksum", "put t 0 1 0  1\r\nx", nil, protocol.ErrSyntax},
+	{"9 fields of put", "put t 0 1 0 -1 TX:s:1 1 1\r\nx", nil, protocol.ErrSyntax},
+	{"40 fields of put", "put t 0 1 0" + strings.Repeat(" 1", 35) + "\r\nx", nil, protocol.ErrSyntax},
+	{"checksum with a plus is taken for a key", "put t 0 1 0 +1 1\r\nx", nil, protocol.ErrSyntax},
+	{"checksum with a plus before a key", "put t 0 1 0 +1 TX:s:1 1\r\nx", []string{
+		`put topic="t" checksum=1 txkey="TX:s:1" opaque=1 body="x"`,
+	}, errDry},
+	{"checksum of 33 bits", "put t 0 1 0 2147483648 1\r\nx", nil, protocol.ErrSyntax},
+	{"length cut off", "put t 0\r\n", nil, protocol.ErrSyntax},
+	{"length of 33 bits", "put t 0 2147483648 0 -1 1\r\n", nil, protocol.ErrSyntax},
+	{"length with a plus and zeros", "put t 0 +001 0 -1 1\r\nx", []string{`put topic="t" checksum=-1 opaque=1 body="x"`}, errDry},
+	{"length -0", "put t 0 -0 0 -1 1\r\n", []string{`put topic="t" checksum=-1 opaque=1`}, errDry},
+	{"only a length is enough to wait", "put t 0 5\r\nhell", nil, errDry},
+	{"only a length, and its body", "put t 0 5\r\nhello", nil, protocol.ErrSyntax},
+	{"null as the key of a put", "put t 0 1 0 -1 null 1\r\nx", []string{
+		`put topic="t" checksum=-1 txkey="null" opaque=1 body="x"`,
+	}, errDry},
+	{"extra fields of offset", "offset t g 0 0 1 2 3\r\n", []string{`offset topic="t" group="g" opaque=1`}, errDry},
+	{"offset with 5 fields", "offset t g 0 0\r\n", nil, protocol.ErrSyntax},
+	{"extra fields of stats", "stats a 1 2 x\r\n", []string{`stats item="a" opaque=1`}, errDry},
+	{"stats of an item named 5", "stats 5\r\n", []string{`stats item="5" opaque=2147483647`}, errDry},
+	{"stats, no item, opaque", "stats  7\r\n", []string{"stats opaque=7"}, errDry},
+	{"stats, no item, spaces", "stats  \r\n", []string{"stats opaque=2147483647"}, errDry},
+	{"stats, opaque no number", "stats a b\r\n", nil, protocol.ErrSyntax},
+	{"extra fields of quit", "quit now\r\n", []string{"quit"}, errDry},
+	{"extra fields of a get, 30 of them", "get t g 0 1 2 3" + strings.Repeat(" 9", 30) + "\r\n", []string{
+		`get topic="t" group="g" offset=1 maxsize=2 opaque=3`,
+	}, errDry},
+	{"a get of 12 fields keeps its opaque", "get t g 0 1 2 3 4 5 6 7 8\r\n", []string{
+		`get topic="t" group="g" offset=1 maxsize=2 opaque=3`,
+	}, errDry},
+	{"words that begin like verbs", "getx t g 0 0 1 1\r\n", nil, protocol.ErrSyntax},
+	{"names of what is no verb", "none\r\n", nil, protocol.ErrSyntax},
+	{"extra fields of an unsolicited value", "value 3 1 2 3\r\nabcquit\r\n", []string{"quit"}, errDry},
+	{"unsolicited result cut off", "result 200 3 1\r\nab", nil, errDry},
+	{"unsolicited result, negative length", "result 200 -3 1\r\n", nil, protocol.ErrSyntax},
+	{"unsolicited result, 3 fields", "result 200 3\r\nabc", nil, protocol.ErrSyntax},
+	{"many unsolicited ones", strings.Repeat("result 200 1 1\r\nx", 9999) + "quit\r\n", []string{"quit"}, errDry},
+	{"names in UTF-8", "get 主题 组 0 0 1 1\r\n", []string{`get topic="主题" group="组" maxsize=1 opaque=1`}, errDry},
+}
+
 func TestLines(t *testing.T) {
-	for _, v := range []struct {
-		name string
-		sent string
-		want []string
-		end  error
-	}{
-		{"lone LF is part of a field", "stats a\nb 1\r\n", []string{`stats item="a\nb" opaque=1`}, errDry},
-		{"lone CR is part of a field", "stats a\rb 1\r\n", []string{`stats item="a\rb" opaque=1`}, errDry},
-		{"CR CR LF: the first CR is part of the line", "version 1\r\r\n", nil, protocol.ErrSyntax},
-		{"LF CR ends nothing", "version 1\n\r", nil, errDry},
-		{"LF LF CR LF", "stats \n\n\r\n", []string{`stats item="\n\n" opaque=2147483647`}, errDry},
-		{"only LF", "\n\n\n\n", nil, errDry},
-		{"LF alone before CRLF", "\n\r\n", nil, protocol.ErrSyntax},
-		{"tab separates nothing", "version\t1\r\n", nil, protocol.ErrSyntax},
-		{"NUL is an ordinary byte", "stats \x00 1\r\n", []string{`stats item="\x00" opaque=1`}, errDry},
-		{"only spaces", "   \r\n", nil, protocol.ErrSyntax},
-		{"empty line behind a body (2.9)", "put t 0 1 0 1\r\nx\r\nversion 1\r\n", []string{
-			`put topic="t" checksum=-1 old opaque=1 body="x"`,
-		}, protocol.ErrSyntax},
-		{"CRLF in a body is not looked at", "put t 0 4 0 1\r\n\r\n\r\nversion 1\r\n", []string{
-			`put topic="t" checksum=-1 old opaque=1 body="\r\n\r\n"`, "version opaque=1",
-		}, errDry},
-		{"trailing spaces of put", "put t 0 1 0 -1 1  \r\nx", []string{`put topic="t" checksum=-1 opaque=1 body="x"`}, errDry},
-		{"double space before a checksum", "put t 0 1 0  -1 1\r\nx", nil, protocol.ErrSyntax},
-		{"double space in place of a checksum", "put t 0 1 0  1\r\nx", nil, protocol.ErrSyntax},
-		{"9 fields of put", "put t 0 1 0 -1 TX:s:1 1 1\r\nx", nil, protocol.ErrSyntax},
-		{"40 fields of put", "put t 0 1 0" + strings.Repeat(" 1", 35) + "\r\nx", nil, protocol.ErrSyntax},
-		{"checksum with a plus is taken for a key", "put t 0 1 0 +1 1\r\nx", nil, protocol.ErrSyntax},
-		{"checksum with a plus before a key", "put t 0 1 0 +1 TX:s:1 1\r\nx", []string{
-			`put topic="t" checksum=1 txkey="TX:s:1" opaque=1 body="x"`,
-		}, errDry},
-		{"checksum of 33 bits", "put t 0 1 0 2147483648 1\r\nx", nil, protocol.ErrSyntax},
-		{"length cut off", "put t 0\r\n", nil, protocol.ErrSyntax},
-		{"length of 33 bits", "put t 0 2147483648 0 -1 1\r\n", nil, protocol.ErrSyntax},
-		{"length with a plus and zeros", "put t 0 +001 0 -1 1\r\nx", []string{`put topic="t" checksum=-1 opaque=1 body="x"`}, errDry},
-		{"length -0", "put t 0 -0 0 -1 1\r\n", []string{`put topic="t" checksum=-1 opaque=1`}, errDry},
-		{"only a length is enough to wait", "put t 0 5\r\nhell", nil, errDry},
-		{"only a length, and its body", "put t 0 5\r\nhello", nil, protocol.ErrSyntax},
-		{"null as the key of a put", "put t 0 1 0 -1 null 1\r\nx", []string{
-			`put topic="t" checksum=-1 txkey="null" opaque=1 body="x"`,
-		}, errDry},
-		{"extra fields of offset", "offset t g 0 0 1 2 3\r\n", []string{`offset topic="t" group="g" opaque=1`}, errDry},
-		{"offset with 5 fields", "offset t g 0 0\r\n", nil, protocol.ErrSyntax},
-		{"extra fields of stats", "stats a 1 2 x\r\n", []string{`stats item="a" opaque=1`}, errDry},
-		{"stats of an item named 5", "stats 5\r\n", []string{`stats item="5" opaque=2147483647`}, errDry},
-		{"stats, no item, opaque", "stats  7\r\n", []string{"stats opaque=7"}, errDry},
-		{"stats, no item, spaces", "stats  \r\n", []string{"stats opaque=2147483647"}, errDry},
-		{"stats, opaque no number", "stats a b\r\n", nil, protocol.ErrSyntax},
-		{"extra fields of quit", "quit now\r\n", []string{"quit"}, errDry},
-		{"extra fields of a get, 30 of them", "get t g 0 1 2 3" + strings.Repeat(" 9", 30) + "\r\n", []string{
-			`get topic="t" group="g" offset=1 maxsize=2 opaque=3`,
-		}, errDry},
-		{"a get of 12 fields keeps its opaque", "get t g 0 1 2 3 4 5 6 7 8\r\n", []string{
-			`get topic="t" group="g" offset=1 maxsize=2 opaque=3`,
-		}, errDry},
-		{"words that begin like verbs", "getx t g 0 0 1 1\r\n", nil, protocol.ErrSyntax},
-		{"names of what is no verb", "none\r\n", nil, protocol.ErrSyntax},
-		{"extra fields of an unsolicited value", "value 3 1 2 3\r\nabcquit\r\n", []string{"quit"}, errDry},
-		{"unsolicited result cut off", "result 200 3 1\r\nab", nil, errDry},
-		{"unsolicited result, negative length", "result 200 -3 1\r\n", nil, protocol.ErrSyntax},
-		{"unsolicited result, 3 fields", "result 200 3\r\nabc", nil, protocol.ErrSyntax},
-		{"many unsolicited ones", strings.Repeat("result 200 1 1\r\nx", 9999) + "quit\r\n", []string{"quit"}, errDry},
-		{"names in UTF-8", "get 主题 组 0 0 1 1\r\n", []string{`get topic="主题" group="组" maxsize=1 opaque=1`}, errDry},
-	} {
+	for _, v := range lines {
 		t.Run(v.name, func(t *testing.T) {
 			got, err := requests(sent(v.sent), protocol.Limits{})
 			wantWords(t, got, v.want)
@@ -192,52 +194,56 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// TestNumbers tries the numbers of protocol.md 2.3 (6) in a field of 32 and in one of 64 bits.
+// none stands for a number that a field does not hold.
+const none = 99
+
+// numbers are tried in a field of 32 and in one of 64 bits (protocol.md 2.3, step 6).
+var numbers = []struct {
+	text       string
+	n32, n64   int64
+	ok32, ok64 bool
+}{
+	{"0", 0, 0, true, true},
+	{"-0", 0, 0, true, true},
+	{"+0", 0, 0, true, true},
+	{"+7", 7, 7, true, true},
+	{"007", 7, 7, true, true},
+	{"-007", -7, -7, true, true},
+	{"00000000000000000000000000000000000000000000000012", 12, 12, true, true},
+	{"2147483647", 2147483647, 2147483647, true, true},
+	{"2147483648", none, 2147483648, false, true},
+	{"-2147483648", -2147483648, -2147483648, true, true},
+	{"-2147483649", none, -2147483649, false, true},
+	{"4294967296", none, 4294967296, false, true},
+	{"9223372036854775807", none, 9223372036854775807, false, true},
+	{"9223372036854775808", none, none, false, false},
+	{"-9223372036854775808", none, -9223372036854775808, false, true},
+	{"-9223372036854775809", none, none, false, false},
+	{"18446744073709551615", none, none, false, false},
+	{"18446744073709551616", none, none, false, false},
+	{"18446744073709551623", none, none, false, false},
+	{"99999999999999999999999999", none, none, false, false},
+	{"-", none, none, false, false},
+	{"+", none, none, false, false},
+	{"--1", none, none, false, false},
+	{"+-1", none, none, false, false},
+	{"1-", none, none, false, false},
+	{"1.0", none, none, false, false},
+	{"0x10", none, none, false, false},
+	{"1e3", none, none, false, false},
+	{"1_000", none, none, false, false},
+	{"1,000", none, none, false, false},
+	{"\t1", none, none, false, false},
+	{"1\n", none, none, false, false},
+	{"１", none, none, false, false}, // a full-width digit
+	{"/", none, none, false, false},
+	{":", none, none, false, false},
+	{"\x10", none, none, false, false}, // 0x10 + '0' wraps to no digit
+	{"x", none, none, false, false},
+}
+
 func TestNumbers(t *testing.T) {
-	const none = 99
-	for _, v := range []struct {
-		text       string
-		n32, n64   int64
-		ok32, ok64 bool
-	}{
-		{"0", 0, 0, true, true},
-		{"-0", 0, 0, true, true},
-		{"+0", 0, 0, true, true},
-		{"+7", 7, 7, true, true},
-		{"007", 7, 7, true, true},
-		{"-007", -7, -7, true, true},
-		{"00000000000000000000000000000000000000000000000012", 12, 12, true, true},
-		{"2147483647", 2147483647, 2147483647, true, true},
-		{"2147483648", none, 2147483648, false, true},
-		{"-2147483648", -2147483648, -2147483648, true, true},
-		{"-2147483649", none, -2147483649, false, true},
-		{"4294967296", none, 4294967296, false, true},
-		{"9223372036854775807", none, 9223372036854775807, false, true},
-		{"9223372036854775808", none, none, false, false},
-		{"-9223372036854775808", none, -9223372036854775808, false, true},
-		{"-9223372036854775809", none, none, false, false},
-		{"18446744073709551615", none, none, false, false},
-		{"18446744073709551616", none, none, false, false},
-		{"18446744073709551623", none, none, false, false},
-		{"99999999999999999999999999", none, none, false, false},
-		{"-", none, none, false, false},
-		{"+", none, none, false, false},
-		{"--1", none, none, false, false},
-		{"+-1", none, none, false, false},
-		{"1-", none, none, false, false},
-		{"1.0", none, none, false, false},
-		{"0x10", none, none, false, false},
-		{"1e3", none, none, false, false},
-		{"1_000", none, none, false, false},
-		{"1,000", none, none, false, false},
-		{"\t1", none, none, false, false},
-		{"1\n", none, none, false, false},
-		{"１", none, none, false, false}, // a full-width digit
-		{"/", none, none, false, false},
-		{":", none, none, false, false},
-		{"\x10", none, none, false, false}, // 0x10 + '0' wraps to no digit
-		{"x", none, none, false, false},
-	} {
+	for _, v := range numbers {
 		check := func(line, format string, n int64, ok bool) {
 			t.Helper()
 			got, err := requests(sent(line), protocol.Limits{})

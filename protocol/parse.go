@@ -1,10 +1,8 @@
 package protocol
 
-import "fmt"
-
-// requestVerb finds the verb of a line's first field, VerbNone if there is none of that name. Words that merely begin
+// verbOf finds the verb of that name, VerbNone if there is none. Words that merely begin
 // like version or quit, which the original takes for them, are refused.
-func requestVerb(word []byte) Verb {
+func verbOf(word []byte) Verb {
 	switch string(word) { // no allocation: the compiler compares in place
 	case "put":
 		return VerbPut
@@ -32,112 +30,120 @@ func requestVerb(word []byte) Verb {
 	return VerbNone
 }
 
-// parseRequest fills q from the fields of its line. Numbers of fields are those of protocol.md 2.2 and 2.3: put and
-// append take no others, elsewhere further fields are ignored.
-func parseRequest(q *Request, f [][]byte) error {
-	ok := false
+// parseRequest fills q from the fields behind the verb. How many there must be is said in protocol.md 2.2 and 2.3: put
+// and append take no others, elsewhere further fields are ignored.
+func parseRequest(q *Request, f *fields) error {
 	switch q.Verb {
-	case VerbPut:
-		ok = parsePut(q, f)
-	case VerbAppend:
-		ok = len(f) == 6 && names(&q.Topic, f[1]) && ints(&q.Partition, f[2]) && ints(&q.Count, f[4]) &&
-			ints(&q.Opaque, f[5]) && q.Count >= 0
-	case VerbGet:
-		ok = len(f) >= 7 && parseRead(q, f) && ints(&q.MaxSize, f[5]) && ints(&q.Opaque, f[6])
-	case VerbPoll:
-		ok = len(f) >= 8 && parseRead(q, f) && ints(&q.MaxSize, f[5]) && ints(&q.Wait, f[6]) && ints(&q.Opaque, f[7])
-	case VerbOffset:
-		ok = len(f) >= 6 && parseRead(q, f) && ints(&q.Opaque, f[5])
+	case VerbPut, VerbAppend: // the reader had to look at these before the body
+		if q.Verb == VerbPut {
+			parsePutEnd(q, f)
+		} else {
+			q.Count, q.Opaque = f.int32(), f.int32()
+			f.bad = f.bad || q.Count < 0
+		}
+		f.bad = f.bad || f.more()
+	case VerbGet, VerbPoll, VerbOffset:
+		q.Topic, q.Group, q.Partition, q.Offset = f.name(), f.name(), f.int32(), f.int64()
+		if q.Verb != VerbOffset {
+			q.MaxSize = f.int32()
+		}
+		if q.Verb == VerbPoll {
+			q.Wait = f.int32()
+		}
+		q.Opaque = f.int32()
 	case VerbVersion:
-		q.Opaque = NoOpaque
-		ok = len(f) < 2 || ints(&q.Opaque, f[1])
-	case VerbStats:
-		ok = parseItem(q, &q.Item, f)
-	case VerbTopics:
-		ok = parseItem(q, &q.Topic, f)
+		q.Opaque = opaqueOr(f, NoOpaque)
+	case VerbStats, VerbTopics:
+		var word []byte
+		if f.more() {
+			word = f.word()
+		}
+		if q.Opaque = opaqueOr(f, NoOpaque); q.Verb == VerbStats {
+			q.Item = word
+		} else {
+			q.Topic = word
+		}
 	case VerbQuit:
-		ok = true
 	default:
-		return fmt.Errorf("%w: unknown verb %.20q", ErrSyntax, f[0])
+		f.bad = true
 	}
-	if !ok {
-		return fmt.Errorf("%w: %s with %d fields", ErrSyntax, q.Verb, len(f))
-	}
-	return nil
+	return f.err()
 }
 
-// parsePut reads the four forms of a put (protocol.md 4.1).
-func parsePut(q *Request, f [][]byte) bool {
-	if len(f) < 6 || len(f) > 8 {
-		return false
+// parseHead takes the fields of put and append up to the length of the body.
+func parseHead(q *Request, f *fields) (length int32, ok bool) {
+	q.Topic, q.Partition = f.name(), f.int32()
+	bad := f.bad
+	f.bad = false
+	length = f.int32()
+	ok = !f.bad && length >= 0
+	f.bad = f.bad || bad
+	return length, ok
+}
+
+// parsePutEnd takes what follows the length in the four forms of a put (protocol.md 4.1).
+func parsePutEnd(q *Request, f *fields) {
+	q.Flag = f.int32()
+	if parsePutPlain(q, f) {
+		return
 	}
 	q.Checksum = NoChecksum
-	switch tail := f[5 : len(f)-1]; {
-	case len(tail) == 0:
+	switch f.left() {
+	case 1:
 		q.Old = true
-	case len(tail) == 1 && !numeric(tail[0]):
-		q.Old, q.TxKey = true, tail[0]
+	case 2:
+		if f.number() {
+			q.Checksum = f.int32()
+		} else {
+			q.Old, q.TxKey = true, f.word()
+		}
+	case 3:
+		q.Checksum, q.TxKey = f.int32(), f.word()
 	default:
-		if !ints(&q.Checksum, tail[0]) {
-			return false
-		}
-		if len(tail) == 2 {
-			q.TxKey = tail[1]
-		}
+		f.bad = true
 	}
+	q.Opaque = f.int32()
 	if q.TxKey != nil && TxKeyKind(q.TxKey) == TxInvalid {
+		f.bad = true
+	}
+}
+
+// parsePutPlain takes the form that nearly every put has, checksum and opaque, without counting fields first. It reports
+// false, having taken nothing, if this may be another form. What it found bad is bad in the others as well: a
+// transaction key does not begin like a number.
+func parsePutPlain(q *Request, f *fields) bool {
+	start := f.pos
+	if !f.number() {
 		return false
 	}
-	return names(&q.Topic, f[1]) && ints(&q.Partition, f[2]) && ints(&q.Flag, f[4]) && ints(&q.Opaque, f[len(f)-1])
-}
-
-// parseRead reads what get, poll and offset begin with.
-func parseRead(q *Request, f [][]byte) bool {
-	var ok bool
-	q.Offset, ok = parseInt(f[4])
-	return ok && names(&q.Topic, f[1]) && names(&q.Group, f[2]) && ints(&q.Partition, f[3])
-}
-
-// parseItem reads a line of a verb, an optional word that may be empty, and an optional opaque.
-func parseItem(q *Request, word *[]byte, f [][]byte) bool {
-	q.Opaque = NoOpaque
-	if len(f) > 1 {
-		*word = f[1]
+	if q.Checksum = f.int32(); f.number() {
+		if q.Opaque = f.int32(); !f.more() {
+			return true
+		}
 	}
-	return len(f) < 3 || ints(&q.Opaque, f[2])
+	f.pos = start
+	return false
 }
 
 // parseResponse reads the line of a response and returns the length of its body.
-func parseResponse(p *Response, f [][]byte) (length int32, err error) {
-	*p = Response{Verb: requestVerb(f[0])}
-	ok := false
+func parseResponse(p *Response, f *fields) (length int32, err error) {
+	*p = Response{Verb: verbOf(f.word())}
 	switch p.Verb {
 	case VerbResult:
-		ok = len(f) >= 4 && ints((*int32)(&p.Code), f[1]) && ints(&length, f[2]) && ints(&p.Opaque, f[3])
+		p.Code, length, p.Opaque = Code(f.int32()), f.int32(), f.int32()
 	case VerbValue:
-		p.Code = OK
-		ok = len(f) >= 3 && ints(&length, f[1]) && ints(&p.Opaque, f[2])
+		p.Code, length, p.Opaque = OK, f.int32(), f.int32()
 	default:
-		return 0, fmt.Errorf("%w: %.20q is no response", ErrSyntax, f[0])
+		f.bad = true
 	}
-	if !ok || length < 0 {
-		return 0, fmt.Errorf("%w: %s with %d fields", ErrSyntax, p.Verb, len(f))
+	f.bad = f.bad || length < 0
+	return length, f.err()
+}
+
+// opaqueOr takes an opaque that may be left out.
+func opaqueOr(f *fields, none int32) int32 {
+	if !f.more() {
+		return none
 	}
-	return length, nil
-}
-
-func ints(dst *int32, field []byte) (ok bool) {
-	*dst, ok = parseInt32(field)
-	return ok
-}
-
-// names takes a topic or group. Empty ones come from a double space, which shifts the fields.
-func names(dst *[]byte, field []byte) bool {
-	*dst = field
-	return len(field) > 0
-}
-
-// numeric tells a checksum from a transaction key in the seven-field form of put.
-func numeric(field []byte) bool {
-	return len(field) > 0 && (field[0] == '-' || field[0] >= '0' && field[0] <= '9')
+	return f.int32()
 }

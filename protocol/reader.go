@@ -44,8 +44,9 @@ const (
 	minBuffer    = 16 << 10
 	readBuffer   = 256 << 10 // as far as a buffer grows to read ahead
 	keepBuffer   = 2 << 20   // a buffer made bigger than this by a large body is given back
-	keepMessages = 256       // after so many that did not need it
-	maxFields    = 12        // more than any line has; the last one keeps the rest of the line
+	keepMessages = 16        // after so many that did not need it
+
+	maxEmptyReads = 100 // in a row, before a source that gives neither bytes nor an error is given up
 )
 
 // Reader decodes what arrives on one connection. It reads ahead as much as the source gives at once and calls the
@@ -58,7 +59,6 @@ type Reader struct {
 	r, w   int
 	small  int  // messages since the last one that needed a big buffer
 	greedy bool // the last read filled the buffer: the next one may as well ask for more
-	fields [maxFields][]byte
 }
 
 // NewReader returns a Reader of src. It allocates its buffer at the first call that needs it.
@@ -74,77 +74,85 @@ func (rd *Reader) Buffered() int { return rd.w - rd.r }
 // send, and the source's errors. Lines that are responses are read past with their bodies, as the original does.
 func (rd *Reader) Request(q *Request) error {
 	for {
-		n, f, err := rd.line()
+		n, err := rd.line()
 		if err != nil {
 			return err
 		}
-		*q = Request{Verb: requestVerb(f[0])}
+		f := fieldsOf(rd.buf[rd.r : rd.r+n])
+		*q = Request{Verb: verbOf(f.word())}
 		switch q.Verb {
 		case VerbPut, VerbAppend:
-			return rd.requestWithBody(q, n, f)
+			return rd.requestWithBody(q, n, &f)
 		case VerbResult, VerbValue:
-			var p Response
-			body, err := parseResponse(&p, f)
-			if err != nil {
-				return err
-			}
-			rd.r += n + 2
-			if err := rd.skip(int(body)); err != nil {
+			if err := rd.skipResponse(n); err != nil {
 				return err
 			}
 		default:
 			rd.r += n + 2
-			return parseRequest(q, f)
+			return parseRequest(q, &f)
 		}
 	}
 }
 
-// requestWithBody waits for the body before it looks at any field but the length, as the original does: a bad line is
+// requestWithBody waits for the body before it judges any field but the length, as the original does: a bad line is
 // noticed with the last byte of its body (protocol.md 2.3).
-func (rd *Reader) requestWithBody(q *Request, n int, f [][]byte) error {
-	size, ok := int32(0), false
-	if len(f) > 3 {
-		size, ok = parseInt32(f[3])
-	}
-	if !ok || size < 0 {
-		return fmt.Errorf("%w: %s without a valid length", ErrSyntax, q.Verb)
+func (rd *Reader) requestWithBody(q *Request, n int, f *fields) error {
+	size, ok := parseHead(q, f)
+	if !ok {
+		f.bad = true
+		return f.err()
 	}
 	if int(size) > rd.lim.Body {
-		return rd.requestTooLong(q, n, f, size)
+		return rd.requestTooLong(q, n, f, int(size))
 	}
 	end := n + 2 + int(size)
 	if rd.w-rd.r < end {
 		if err := rd.fill(end); err != nil {
 			return noEOF(err)
 		}
-		f = rd.split(n) // fill may have moved the line
+		*f = fieldsOf(rd.buf[rd.r : rd.r+n]) // fill may have moved the line
+		f.word()
+		parseHead(q, f)
 	}
 	q.Body = rd.buf[rd.r+n+2 : rd.r+end : rd.r+end]
 	rd.r += end
 	return parseRequest(q, f)
 }
 
-func (rd *Reader) requestTooLong(q *Request, n int, f [][]byte, size int32) error {
-	if int(size) > rd.lim.Skip {
+func (rd *Reader) requestTooLong(q *Request, n int, f *fields, size int) error {
+	if size > rd.lim.Skip {
 		return fmt.Errorf("%w: %s of %d bytes", ErrBodyTooLong, q.Verb, size)
 	}
 	if err := parseRequest(q, f); err != nil {
 		return err
 	}
-	q.TooLong = size
+	q.TooLong = int32(size)
 	q.Topic, q.TxKey = bytes.Clone(q.Topic), bytes.Clone(q.TxKey) // skip overwrites the line
+	rd.r += n + 2
+	return rd.skip(size)
+}
+
+// skipResponse reads past a response whose line has n bytes.
+func (rd *Reader) skipResponse(n int) error {
+	var p Response
+	f := fieldsOf(rd.buf[rd.r : rd.r+n])
+	size, err := parseResponse(&p, &f)
+	if err != nil {
+		return err
+	}
 	rd.r += n + 2
 	return rd.skip(int(size))
 }
 
 // ResponseLine reads the line of the next response into p and returns the length of its body, which the caller must
-// take with ReadBody before anything else. Errors are those of Request; a line that is no response is ErrSyntax.
+// take with Body or ReadBody before anything else. Errors are those of Request; a line that is no response is ErrSyntax.
 func (rd *Reader) ResponseLine(p *Response) (length int, err error) {
-	n, f, err := rd.line()
+	n, err := rd.line()
 	if err != nil {
 		return 0, err
 	}
-	size, err := parseResponse(p, f)
+	f := fieldsOf(rd.buf[rd.r : rd.r+n])
+	size, err := parseResponse(p, &f)
 	if err != nil {
 		return 0, err
 	}
@@ -187,9 +195,9 @@ func (rd *Reader) Response(p *Response) error {
 	return err
 }
 
-// line makes sure that the buffer starts with a whole line and returns its length without CRLF and its fields. Only the
-// pair CRLF ends a line; a lone CR or LF is an ordinary byte of it (protocol.md 2.3).
-func (rd *Reader) line() (n int, fields [][]byte, err error) {
+// line makes sure that the buffer starts with a whole line and returns its length without CRLF. Only the pair CRLF ends
+// a line; a lone CR or LF is an ordinary byte of it (protocol.md 2.3).
+func (rd *Reader) line() (n int, err error) {
 	rd.settle()
 	for seen := 0; ; {
 		b := rd.buf[rd.r:rd.w]
@@ -199,55 +207,25 @@ func (rd *Reader) line() (n int, fields [][]byte, err error) {
 				break
 			}
 			seen += i + 1
-			if seen >= 2 && b[seen-2] == '\r' {
-				n = seen - 2
-				if n > rd.lim.Line {
-					return 0, nil, ErrLineTooLong
-				}
-				fields = rd.split(n)
-				if len(fields) == 0 {
-					return 0, nil, fmt.Errorf("%w: empty", ErrSyntax)
-				}
-				return n, fields, nil
+			if seen < 2 || b[seen-2] != '\r' {
+				continue
 			}
+			if n = seen - 2; n > rd.lim.Line {
+				return 0, ErrLineTooLong
+			}
+			return n, nil
 		}
 		seen = len(b)
 		if seen > rd.lim.Line+1 {
-			return 0, nil, ErrLineTooLong
+			return 0, ErrLineTooLong
 		}
 		if err := rd.fill(len(b) + 1); err != nil {
 			if len(b) > 0 {
 				err = noEOF(err)
 			}
-			return 0, nil, err
+			return 0, err
 		}
 	}
-}
-
-// split cuts the line of n bytes at the start of the buffer into fields.
-func (rd *Reader) split(n int) [][]byte {
-	return rd.fields[:split(rd.fields[:], rd.buf[rd.r:rd.r+n])]
-}
-
-// split cuts line at every single space into f and returns the number of fields, at most len(f). Trailing empty fields
-// do not count; empty ones elsewhere do.
-func split(f [][]byte, line []byte) int {
-	for len(line) > 0 && line[len(line)-1] == ' ' {
-		line = line[:len(line)-1]
-	}
-	if len(line) == 0 {
-		return 0
-	}
-	n, start := 0, 0
-	for i, c := range line {
-		if c == ' ' && n < len(f)-1 {
-			f[n] = line[start:i:i]
-			start = i + 1
-			n++
-		}
-	}
-	f[n] = line[start:]
-	return n + 1
 }
 
 // settle prepares the buffer for the next message: an empty one starts over, and one that was made big for a message
@@ -267,9 +245,14 @@ func (rd *Reader) settle() {
 // fill reads until at least need bytes are buffered. The buffer grows with what arrives, not with what was announced: a
 // peer has to send bytes to make us hold memory.
 func (rd *Reader) fill(need int) error {
-	for rd.w-rd.r < need {
+	for empty := 0; rd.w-rd.r < need; empty++ {
 		rd.room(need)
 		n, err := rd.src.Read(rd.buf[rd.w:])
+		if n > 0 {
+			empty = 0
+		} else if err == nil && empty == maxEmptyReads {
+			err = io.ErrNoProgress
+		}
 		rd.w += n
 		rd.greedy = rd.w == len(rd.buf)
 		if rd.w-rd.r >= need {

@@ -123,22 +123,34 @@ func appendHeader(dst []byte, length int, checksum int32, id int64, flag int32) 
 // DecodeRecord decodes the record at the start of buf without verifying its checksum. It returns ErrShort if buf ends
 // before the record does and ErrMalformed if the length is negative.
 func DecodeRecord(buf []byte) (Record, error) {
+	size, ok := wholeRecord(buf)
+	if !ok {
+		if len(buf) >= HeaderSize && size < HeaderSize {
+			return Record{}, fmt.Errorf("%w: length %d", ErrMalformed, size-HeaderSize)
+		}
+		return Record{}, ErrShort
+	}
+	return decodeWhole(buf[:size:size]), nil
+}
+
+// wholeRecord returns the size that the record at the start of buf announces and whether buf holds that much. The size
+// means nothing if not even a header is there.
+func wholeRecord(buf []byte) (size int, ok bool) {
 	if len(buf) < HeaderSize {
-		return Record{}, ErrShort
+		return 0, false
 	}
-	n := int32(binary.BigEndian.Uint32(buf))
-	if n < 0 {
-		return Record{}, fmt.Errorf("%w: length %d", ErrMalformed, n)
-	}
-	if len(buf)-HeaderSize < int(n) {
-		return Record{}, ErrShort
-	}
+	size = HeaderSize + int(int32(binary.BigEndian.Uint32(buf)))
+	return size, size >= HeaderSize && size <= len(buf)
+}
+
+// decodeWhole decodes the record that is all of buf.
+func decodeWhole(buf []byte) Record {
 	return Record{
 		ID:       int64(binary.BigEndian.Uint64(buf[8:])),
 		Flag:     int32(binary.BigEndian.Uint32(buf[16:])),
 		Checksum: int32(binary.BigEndian.Uint32(buf[4:])),
-		Body:     buf[HeaderSize : HeaderSize+int(n) : HeaderSize+int(n)],
-	}, nil
+		Body:     buf[HeaderSize:],
+	}
 }
 
 // RecordSize returns the size of the record that starts buf, from its first four bytes, whether or not the rest is
@@ -159,11 +171,11 @@ func RecordSize(buf []byte) (size int, ok bool) {
 func Records(buf []byte) iter.Seq2[int, Record] {
 	return func(yield func(int, Record) bool) {
 		for pos := 0; ; {
-			r, err := DecodeRecord(buf[pos:])
-			if err != nil || !yield(pos, r) {
+			size, ok := wholeRecord(buf[pos:])
+			if !ok || !yield(pos, decodeWhole(buf[pos:pos+size:pos+size])) {
 				return
 			}
-			pos += r.Size()
+			pos += size
 		}
 	}
 }
@@ -171,20 +183,21 @@ func Records(buf []byte) iter.Seq2[int, Record] {
 // CheckRecords verifies that buf holds exactly count whole records, at least one, whose checksums match and whose
 // attributes fit. A broker calls it on what a client sends ready-made, before a byte of it gets into the log.
 func CheckRecords(buf []byte, count int) error {
-	pos, n := 0, 0
-	for pos < len(buf) {
-		r, err := DecodeRecord(buf[pos:])
-		if err == nil {
-			err = r.Verify()
-		}
+	end, n := 0, 0
+	for pos, r := range Records(buf) {
+		err := r.Verify()
 		if err == nil && r.Flag&FlagAttr != 0 {
 			_, _, err = r.Content()
 		}
 		if err != nil {
 			return fmt.Errorf("record %d at byte %d: %w", n, pos, err)
 		}
-		pos += r.Size()
+		end = pos + r.Size()
 		n++
+	}
+	if end < len(buf) {
+		_, err := DecodeRecord(buf[end:])
+		return fmt.Errorf("record %d at byte %d: %w", n, end, err)
 	}
 	if n != count || n == 0 {
 		return fmt.Errorf("%w: %d records announced, %d sent", ErrMalformed, count, n)
@@ -198,8 +211,8 @@ func CheckRecords(buf []byte, count int) error {
 func StampIDs(buf []byte, first int64) int {
 	n, id := 0, first
 	for {
-		size, ok := RecordSize(buf)
-		if !ok || size > len(buf) {
+		size, ok := wholeRecord(buf)
+		if !ok {
 			return n
 		}
 		binary.BigEndian.PutUint64(buf[8:], uint64(id))

@@ -59,14 +59,9 @@ func AppendStored(dst []byte, opaque int32, id int64, partition int32, offset in
 
 // ParseStored reads the text of such an answer. ok is false if it is not three numbers.
 func ParseStored(text []byte) (id int64, partition int32, offset int64, ok bool) {
-	var f [4][]byte
-	if split(f[:], text) != 3 {
-		return 0, 0, 0, false
-	}
-	id, ok1 := parseInt(f[0])
-	partition, ok2 := parseInt32(f[1])
-	offset, ok3 := parseInt(f[2])
-	return id, partition, offset, ok1 && ok2 && ok3
+	f := fieldsOf(text)
+	id, partition, offset = f.int64(), f.int32(), f.int64()
+	return id, partition, offset, !f.bad && !f.more()
 }
 
 // ParseOffset reads the text of a 301 or of the answer to offset.

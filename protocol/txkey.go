@@ -16,17 +16,23 @@ const (
 // TxKeyKind classifies a transaction key and returns TxInvalid if it is none. A line with an invalid key closes its
 // connection.
 func TxKeyKind(key []byte) TxKind {
-	if string(key) == "null" {
-		return TxNone
-	}
-	parts := bytes.Split(key, []byte(":"))
-	switch {
-	case len(parts) == 3 && string(parts[0]) == "TX":
-		if _, ok := parseInt32(parts[2]); ok {
+	colon := []byte{':'}
+	kind, rest, more := bytes.Cut(key, colon)
+	switch string(kind) {
+	case "null":
+		if !more {
+			return TxNone
+		}
+	case "TX":
+		_, number, _ := bytes.Cut(rest, colon)
+		if _, ok := parseInt32(number); ok { // no number has a colon in it
 			return TxLocal
 		}
-	case len(parts) == 5 && string(parts[0]) == "XID":
-		if _, ok := parseInt32(parts[1]); ok && isHex(parts[2]) && isHex(parts[3]) {
+	case "XID":
+		format, rest, _ := bytes.Cut(rest, colon)
+		global, rest, _ := bytes.Cut(rest, colon)
+		branch, qualifier, four := bytes.Cut(rest, colon)
+		if _, ok := parseInt32(format); ok && four && isHex(global) && isHex(branch) && bytes.IndexByte(qualifier, ':') < 0 {
 			return TxXA
 		}
 	}
