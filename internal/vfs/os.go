@@ -2,86 +2,99 @@ package vfs
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
-	"strconv"
-
-	"golang.org/x/sys/unix"
+	"syscall"
 )
 
-// OS returns the operating system's file system.
+// OS returns the operating system's file system. Relative names are relative to the working directory.
 func OS() FS { return osFS{} }
 
 type osFS struct{}
 
+func (osFS) Remove(name string) error                    { return os.Remove(name) }
+func (osFS) Rename(oldname, newname string) error        { return os.Rename(oldname, newname) }
+func (osFS) MkdirAll(dir string, perm fs.FileMode) error { return os.MkdirAll(dir, perm) }
+func (osFS) ReadDir(dir string) ([]fs.DirEntry, error)   { return os.ReadDir(dir) }
+func (osFS) Stat(name string) (fs.FileInfo, error)       { return os.Stat(name) }
+
 func (osFS) OpenFile(name string, flag int, perm fs.FileMode) (File, error) {
+	if err := checkFlag(name, flag); err != nil {
+		return nil, err
+	}
 	f, err := os.OpenFile(name, flag, perm)
 	if err != nil {
 		return nil, err
 	}
+	if flag&(os.O_WRONLY|os.O_RDWR) == 0 { // the system refuses to open a directory for writing, but not for reading
+		info, err := f.Stat()
+		if err == nil && info.IsDir() {
+			err = &fs.PathError{Op: "open", Path: name, Err: syscall.EISDIR}
+		}
+		if err != nil {
+			return nil, errors.Join(err, f.Close())
+		}
+	}
 	return osFile{f}, nil
 }
-func (osFS) Remove(name string) error                      { return os.Remove(name) }
-func (osFS) Rename(o, n string) error                      { return os.Rename(o, n) }
-func (osFS) MkdirAll(dir string, perm fs.FileMode) error   { return os.MkdirAll(dir, perm) }
-func (osFS) ReadDir(dir string) ([]fs.DirEntry, error)     { return os.ReadDir(dir) }
-func (osFS) Stat(name string) (fs.FileInfo, error)         { return os.Stat(name) }
+
+// SyncDir syncs the directory itself. Systems that can't do that answer EINVAL; there is nothing more a caller could do
+// for its names there, so that is not an error.
 func (osFS) SyncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
 		return err
 	}
-	return errors.Join(d.Sync(), d.Close())
+	err = syncDir(d)
+	if errors.Is(err, syscall.EINVAL) {
+		err = nil
+	}
+	return errors.Join(err, d.Close())
 }
+
 func (osFS) Lock(name string) (io.Closer, error) {
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
 		return nil, err
 	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		f.Close()
-		if errors.Is(err, unix.EWOULDBLOCK) {
-			err = ErrLocked
-		}
-		return nil, fmt.Errorf("lock %s: %w", name, err)
+	if err := withFD(f, "lock", flock); err != nil {
+		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil
 }
 
+// osFile is an *os.File with what that lacks.
 type osFile struct{ *os.File }
 
 func (f osFile) Size() (int64, error) {
-	st, err := f.Stat()
+	info, err := f.Stat()
 	if err != nil {
 		return 0, err
 	}
-	return st.Size(), nil
-}
-func (f osFile) Datasync() error { return unix.Fdatasync(int(f.Fd())) }
-func (f osFile) Preallocate(off, n int64) error {
-	return unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_KEEP_SIZE, off, n)
+	return info.Size(), nil
 }
 
-// WriteFileAtomic replaces a file.
-func WriteFileAtomic(fsys FS, name string, data []byte, perm fs.FileMode) error {
-	tmp := name + ".tmp" + strconv.Itoa(os.Getpid())
-	f, err := fsys.OpenFile(tmp, os.O_RDWR|os.O_CREATE|os.O_TRUNC, perm)
+// withFD calls do with the descriptor, which can't be closed and given to another file meanwhile. do is repeated
+// while a signal interrupts it.
+func withFD(f *os.File, op string, do func(fd uintptr) error) error {
+	conn, err := f.SyscallConn()
 	if err != nil {
-		return err
+		return &fs.PathError{Op: op, Path: f.Name(), Err: err}
 	}
-	_, err = f.WriteAt(data, 0)
+	var doErr error
+	err = conn.Control(func(fd uintptr) {
+		for {
+			if doErr = do(fd); !errors.Is(doErr, syscall.EINTR) {
+				return
+			}
+		}
+	})
 	if err == nil {
-		err = f.Sync()
-	}
-	err = errors.Join(err, f.Close())
-	if err == nil {
-		err = fsys.Rename(tmp, name)
+		err = doErr
 	}
 	if err != nil {
-		return errors.Join(err, fsys.Remove(tmp))
+		return &fs.PathError{Op: op, Path: f.Name(), Err: err}
 	}
-	return fsys.SyncDir(filepath.Dir(name))
+	return nil
 }
