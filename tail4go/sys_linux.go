@@ -1,0 +1,26 @@
+package tail4go
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// noWriter reports whether it is certain that nobody has the file open for writing: the kernel grants a read lease on no
+// other condition. The lease is given back at once. Without the right to ask (the file belongs to another user, its file
+// system knows no leases) the answer is false: then only waiting tells.
+func noWriter(h *os.File) bool {
+	conn, err := h.SyscallConn()
+	if err != nil {
+		return false
+	}
+	granted := false
+	err = conn.Control(func(fd uintptr) {
+		if _, err := unix.FcntlInt(fd, unix.F_SETLEASE, unix.F_RDLCK); err != nil {
+			return
+		}
+		granted = true
+		_, _ = unix.FcntlInt(fd, unix.F_SETLEASE, unix.F_UNLCK) // can't fail for the holder
+	})
+	return err == nil && granted
+}
