@@ -1,6 +1,7 @@
 package protocol_test
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -271,7 +272,7 @@ func TestEnds(t *testing.T) {
 		if n == 0 || n == len(whole) {
 			want = io.EOF
 		}
-		if _, err := requests(strings.NewReader(whole[:n]), protocol.Limits{}); err != want {
+		if _, err := requests(strings.NewReader(whole[:n]), protocol.Limits{}); !errors.Is(err, want) {
 			t.Errorf("stream cut after %d bytes ends with %v, want %v", n, err, want)
 		}
 	}
@@ -281,39 +282,41 @@ func TestEnds(t *testing.T) {
 		if n == 0 || n == len(whole) {
 			want = io.EOF
 		}
-		if _, err := responses(strings.NewReader(whole[:n]), protocol.Limits{}); err != want {
+		if _, err := responses(strings.NewReader(whole[:n]), protocol.Limits{}); !errors.Is(err, want) {
 			t.Errorf("stream cut after %d bytes ends with %v, want %v", n, err, want)
 		}
-		if _, err := requests(strings.NewReader(whole[:n]), protocol.Limits{}); err != want {
+		if _, err := requests(strings.NewReader(whole[:n]), protocol.Limits{}); !errors.Is(err, want) {
 			t.Errorf("read past, stream cut after %d bytes ends with %v, want %v", n, err, want)
 		}
 	}
 }
 
-// TestExtensionLines are the lines of metaq's own verbs; docs/protocol.md has their grammar.
+// extensionLines are those of metaq's own verbs; docs/protocol.md has their grammar.
+var extensionLines = []struct {
+	sent string
+	want string // "" where the connection closes
+}{
+	{"append t 3 4 2 7\r\nabcd", `append topic="t" partition=3 count=2 opaque=7 body="abcd"`},
+	{"append t -1 0 0 -7\r\n", `append topic="t" partition=-1 opaque=-7`},
+	{"append t 3 4 -1 7\r\nabcd", ""},
+	{"append t 3 4 2\r\nabcd", ""},
+	{"append t 3 4 2 7 8\r\nabcd", ""},
+	{"append t 3 -4 2 7\r\nabcd", ""},
+	{"append t 3 4 2147483648 7\r\nabcd", ""},
+	{"append  3 4 2 7\r\nabcd", ""},
+	{"poll t g 1 5 100 2000 7\r\n", `poll topic="t" group="g" partition=1 offset=5 maxsize=100 wait=2000 opaque=7`},
+	{"poll t g 1 5 100 -1 7 8 9\r\n", `poll topic="t" group="g" partition=1 offset=5 maxsize=100 wait=-1 opaque=7`},
+	{"poll t g 1 5 100 7\r\n", ""},
+	{"poll t g 1 5 100 2147483648 7\r\n", ""},
+	{"topics\r\n", "topics opaque=2147483647"},
+	{"topics  7\r\n", "topics opaque=7"},
+	{"topics t\r\n", `topics topic="t" opaque=2147483647`},
+	{"topics t 7 8\r\n", `topics topic="t" opaque=7`},
+	{"topics t x\r\n", ""},
+}
+
 func TestExtensionLines(t *testing.T) {
-	for _, v := range []struct {
-		sent string
-		want string // "" where the connection closes
-	}{
-		{"append t 3 4 2 7\r\nabcd", `append topic="t" partition=3 count=2 opaque=7 body="abcd"`},
-		{"append t -1 0 0 -7\r\n", `append topic="t" partition=-1 opaque=-7`},
-		{"append t 3 4 -1 7\r\nabcd", ""},
-		{"append t 3 4 2\r\nabcd", ""},
-		{"append t 3 4 2 7 8\r\nabcd", ""},
-		{"append t 3 -4 2 7\r\nabcd", ""},
-		{"append t 3 4 2147483648 7\r\nabcd", ""},
-		{"append  3 4 2 7\r\nabcd", ""},
-		{"poll t g 1 5 100 2000 7\r\n", `poll topic="t" group="g" partition=1 offset=5 maxsize=100 wait=2000 opaque=7`},
-		{"poll t g 1 5 100 -1 7 8 9\r\n", `poll topic="t" group="g" partition=1 offset=5 maxsize=100 wait=-1 opaque=7`},
-		{"poll t g 1 5 100 7\r\n", ""},
-		{"poll t g 1 5 100 2147483648 7\r\n", ""},
-		{"topics\r\n", "topics opaque=2147483647"},
-		{"topics  7\r\n", "topics opaque=7"},
-		{"topics t\r\n", `topics topic="t" opaque=2147483647`},
-		{"topics t 7 8\r\n", `topics topic="t" opaque=7`},
-		{"topics t x\r\n", ""},
-	} {
+	for _, v := range extensionLines {
 		got, err := requests(sent(v.sent), protocol.Limits{})
 		if v.want == "" {
 			wantErr(t, err, protocol.ErrSyntax)

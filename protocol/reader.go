@@ -310,7 +310,7 @@ func (rd *Reader) skip(n int) error {
 
 // noEOF makes the end of the stream an error where a message is not complete.
 func noEOF(err error) error {
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
 	}
 	return err

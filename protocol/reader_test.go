@@ -92,7 +92,7 @@ func TestAnySource(t *testing.T) {
 		}
 		for how, src := range sources(t, data) {
 			got, err := requests(src, protocol.Limits{})
-			if err != io.EOF {
+			if !errors.Is(err, io.EOF) {
 				t.Fatalf("%s: got error %v, want %v", how, err, io.EOF)
 			}
 			if g, w := strings.Join(got, "\n"), strings.Join(want, "\n"); g != w {
@@ -119,7 +119,7 @@ func TestAnyResponseSource(t *testing.T) {
 		ways := rapid.SliceOfN(rapid.IntRange(0, 2), 1, 5).Draw(t, "ways")
 		for how, src := range sources(t, data) {
 			got, err := mixed(protocol.NewReader(src, protocol.Limits{}), ways)
-			if err != io.EOF {
+			if !errors.Is(err, io.EOF) {
 				t.Fatalf("%s: got error %v, want %v", how, err, io.EOF)
 			}
 			if g, w := strings.Join(got, "\n"), strings.Join(want, "\n"); g != w {

@@ -192,7 +192,7 @@ func TestCheckRecords(t *testing.T) {
 	} {
 		before := bytes.Clone(v.buf)
 		err := protocol.CheckRecords(v.buf, v.count)
-		if !errors.Is(err, v.want) || v.want != nil && err == v.want {
+		if !errors.Is(err, v.want) || v.want != nil && err.Error() == v.want.Error() {
 			t.Errorf("%s: got error %v, want %v with what was checked", name, err, v.want)
 		}
 		if !bytes.Equal(v.buf, before) {
