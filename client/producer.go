@@ -197,6 +197,16 @@ func (p *Producer) Close() error {
 	return err
 }
 
+// Abort takes no more messages and fails with ErrClosed what has not been sent. What is on its way is still answered for.
+func (p *Producer) Abort() {
+	p.mu.Lock()
+	p.closed = true
+	p.room.Broadcast()
+	p.mu.Unlock()
+	p.cancel()
+	p.failAll(ErrClosed)
+}
+
 // learn finds out which partitions a topic has.
 func (p *Producer) learn(ctx context.Context, topic string) error {
 	ctx, cancel := context.WithTimeout(ctx, p.cfg.Timeout)

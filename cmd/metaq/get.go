@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"slices"
 	"strconv"
@@ -232,7 +231,7 @@ func (p *printer) message(m *client.Message) error {
 		err = p.out.WriteByte('\n')
 	}
 	if err != nil {
-		return fmt.Errorf("write to standard output: %w", err)
+		return output(err)
 	}
 	if p.n == p.max {
 		return errEnough
@@ -243,10 +242,7 @@ func (p *printer) message(m *client.Message) error {
 func (p *printer) flush() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if err := p.out.Flush(); err != nil {
-		return fmt.Errorf("write to standard output: %w", err)
-	}
-	return nil
+	return output(p.out.Flush())
 }
 
 // jsonMessage is a message as --json prints it.

@@ -100,7 +100,7 @@ func (l *local) run(ctx context.Context, stdout, stderr io.Writer) (err error) {
 		return err
 	}
 	if _, err := fmt.Fprintf(stdout, "ready listen=%s zk=%s http=%s data=%s\n", b.Addr(), l.zk, http, data); err != nil {
-		return err
+		return output(err)
 	}
 	return b.Run(ctx)
 }

@@ -34,6 +34,19 @@ type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
 
+// outputError is an error of writing to standard output.
+type outputError struct{ error }
+
+func (e outputError) Unwrap() error { return e.error }
+
+// output wraps an error of writing to standard output; nil stays nil.
+func output(err error) error {
+	if err == nil {
+		return nil
+	}
+	return outputError{fmt.Errorf("write to standard output: %w", err)}
+}
+
 func badUsage(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
 // run is main with everything it touches handed in, so that tests run the very same program.
@@ -46,11 +59,14 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	cmd, err := root.ExecuteContextC(ctx)
-	var usage usageError
+	var (
+		usage usageError
+		out   outputError
+	)
 	switch {
 	case err == nil:
 		return exitDone
-	case errors.Is(err, syscall.EPIPE): // who read our output has left
+	case errors.As(err, &out) && errors.Is(out, syscall.EPIPE): // who read our output has left
 		return exitDone
 	case errors.As(err, &usage):
 		fmt.Fprintf(stderr, "metaq: %v\nSee '%s --help'.\n", err, cmd.CommandPath())

@@ -85,6 +85,9 @@ func (p *put) run(cmd *cobra.Command, topic string) error {
 		m.Key = []byte(p.key)
 	}
 	sendErr := p.send(ctx, cmd.InOrStdin(), producer, acks, &m)
+	if acks.failed() {
+		producer.Abort() // nothing behind the message that failed can change the outcome
+	}
 	flushErr := producer.Flush(context.WithoutCancel(ctx))
 	n, bytes, ackErr := acks.finish()
 	took := time.Since(began)
@@ -226,8 +229,5 @@ func (a *ackPrinter) finish() (count, bytes int64, err error) {
 	if a.err != nil {
 		return a.count, a.sizes, fmt.Errorf("message %d was not acknowledged: %w", a.failedAt, a.err)
 	}
-	if a.writeErr != nil {
-		return a.count, a.sizes, fmt.Errorf("write to standard output: %w", a.writeErr)
-	}
-	return a.count, a.sizes, nil
+	return a.count, a.sizes, output(a.writeErr)
 }

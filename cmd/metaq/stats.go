@@ -31,7 +31,7 @@ func newStats() *cobra.Command {
 				return err
 			}
 			_, err = fmt.Fprint(cmd.OutOrStdout(), text)
-			return err
+			return output(err)
 		},
 	}
 	c.flags(cmd)

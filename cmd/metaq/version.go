@@ -31,11 +31,11 @@ func newVersion() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			v := readVersion()
 			if asJSON {
-				return json.NewEncoder(cmd.OutOrStdout()).Encode(v)
+				return output(json.NewEncoder(cmd.OutOrStdout()).Encode(v))
 			}
 			_, err := fmt.Fprintf(cmd.OutOrStdout(), "metaq %s\ncommit %s\ngo %s\nprotocol MetaQ %s, extensions %s\n",
 				v.Version, v.Commit, v.Go, v.Protocol, strings.Join(v.Extensions, " "))
-			return err
+			return output(err)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print an object")
