@@ -151,6 +151,11 @@ var lines = []struct {
 	{"checksum with a plus before a key", "put t 0 1 0 +1 TX:s:1 1\r\nx", []string{
 		`put topic="t" checksum=1 txkey="TX:s:1" opaque=1 body="x"`,
 	}, errDry},
+	{"opaque with a plus behind a checksum", "put t 0 1 0 -1 +5\r\nx", []string{
+		`put topic="t" checksum=-1 opaque=5 body="x"`,
+	}, errDry},
+	{"opaque with a plus, 6 fields", "put t 0 1 0 +5\r\nx", []string{`put topic="t" checksum=-1 old opaque=5 body="x"`}, errDry},
+	{"a number in place of a key", "put t 0 1 0 -1 5 7\r\nx", nil, protocol.ErrSyntax},
 	{"checksum of 33 bits", "put t 0 1 0 2147483648 1\r\nx", nil, protocol.ErrSyntax},
 	{"length cut off", "put t 0\r\n", nil, protocol.ErrSyntax},
 	{"length of 33 bits", "put t 0 2147483648 0 -1 1\r\n", nil, protocol.ErrSyntax},
