@@ -90,11 +90,11 @@ func withFD(f *os.File, op string, do func(fd uintptr) error) error {
 			}
 		}
 	})
-	if err == nil {
-		err = doErr
+	if err != nil { // Control's only error, but not the one that package os has for it
+		doErr = fs.ErrClosed
 	}
-	if err != nil {
-		return &fs.PathError{Op: op, Path: f.Name(), Err: err}
+	if doErr != nil {
+		return &fs.PathError{Op: op, Path: f.Name(), Err: doErr}
 	}
 	return nil
 }

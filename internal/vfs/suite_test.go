@@ -1,0 +1,570 @@
+package vfs_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/metaq-go/metaq/internal/vfs"
+)
+
+// onBoth runs f on the real file system and on the one in memory, each with an empty folder.
+func onBoth(t *testing.T, f func(t *testing.T, fsys vfs.FS, dir string)) {
+	t.Run("os", func(t *testing.T) { f(t, vfs.OS(), t.TempDir()) })
+	t.Run("mem", func(t *testing.T) {
+		fsys := vfs.NewMem()
+		check(t, fsys.MkdirAll("/some/dir", 0o755))
+		f(t, fsys, "/some/dir")
+	})
+}
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func wantErr(t testing.TB, what string, got, want error) {
+	t.Helper()
+	if !errors.Is(got, want) {
+		t.Errorf("%s: got error %v, want %v", what, got, want)
+	}
+}
+
+func open(t testing.TB, fsys vfs.FS, name string, flag int) vfs.File {
+	t.Helper()
+	f, err := fsys.OpenFile(name, flag, 0o644)
+	check(t, err)
+	t.Cleanup(func() { f.Close() })
+	return f
+}
+
+func write(t testing.TB, f vfs.File, s string, off int64) {
+	t.Helper()
+	n, err := f.WriteAt([]byte(s), off)
+	if err != nil || n != len(s) {
+		t.Fatalf("WriteAt(%d bytes, %d) = %d, %v", len(s), off, n, err)
+	}
+}
+
+func create(t testing.TB, fsys vfs.FS, name, content string) {
+	t.Helper()
+	f, err := fsys.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o644)
+	check(t, err)
+	write(t, f, content, 0)
+	check(t, f.Close())
+}
+
+func wantContent(t testing.TB, fsys vfs.FS, name, want string) {
+	t.Helper()
+	got, err := vfs.ReadFile(fsys, name)
+	if err != nil || string(got) != want {
+		t.Errorf("content of %s: got %.60q (%d bytes), %v, want %.60q (%d bytes)", name, got, len(got), err, want, len(want))
+	}
+}
+
+func wantNames(t testing.TB, fsys vfs.FS, dir string, want ...string) {
+	t.Helper()
+	entries, err := fsys.ReadDir(dir)
+	check(t, err)
+	var got []string
+	for _, e := range entries {
+		got = append(got, e.Name())
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("names in %s: got %q, want %q", dir, got, want)
+	}
+}
+
+func TestOpenFlags(t *testing.T) {
+	const (
+		absent = "absent" // no such file
+		file   = "file"   // holds "old"
+		folder = "folder"
+	)
+	tests := []struct {
+		what string
+		name string
+		flag int
+		want error
+		size int64 // after a successful open
+	}{
+		{"read absent", absent, os.O_RDONLY, fs.ErrNotExist, 0},
+		{"write absent", absent, os.O_RDWR, fs.ErrNotExist, 0},
+		{"create", absent, os.O_RDWR | os.O_CREATE, nil, 0},
+		{"create to read", absent, os.O_RDONLY | os.O_CREATE, nil, 0},
+		{"create exclusively", absent, os.O_RDWR | os.O_CREATE | os.O_EXCL, nil, 0},
+		{"create in absent folder", "nowhere/x", os.O_RDWR | os.O_CREATE, fs.ErrNotExist, 0},
+		{"create below a file", "file/x", os.O_RDWR | os.O_CREATE, syscall.ENOTDIR, 0},
+		{"read below a file", "file/x", os.O_RDONLY, syscall.ENOTDIR, 0},
+		{"no name", "", os.O_RDONLY, fs.ErrNotExist, 0},
+		{"read", file, os.O_RDONLY, nil, 3},
+		{"write", file, os.O_WRONLY, nil, 3},
+		{"create what exists", file, os.O_RDWR | os.O_CREATE, nil, 3},
+		{"create exclusively what exists", file, os.O_RDWR | os.O_CREATE | os.O_EXCL, fs.ErrExist, 0},
+		{"truncate", file, os.O_RDWR | os.O_TRUNC, nil, 0},
+		{"create and truncate what exists", file, os.O_RDWR | os.O_CREATE | os.O_TRUNC, nil, 0},
+		{"folder to read", folder, os.O_RDONLY, syscall.EISDIR, 0},
+		{"folder to write", folder, os.O_RDWR, syscall.EISDIR, 0},
+		{"folder to create", folder, os.O_RDWR | os.O_CREATE, syscall.EISDIR, 0},
+		{"append", file, os.O_WRONLY | os.O_APPEND, syscall.EINVAL, 0},
+		{"exclusive without create", file, os.O_RDWR | os.O_EXCL, syscall.EINVAL, 0},
+		{"truncate to read", file, os.O_RDONLY | os.O_TRUNC, syscall.EINVAL, 0},
+		{"write-only and read-write", file, os.O_RDWR | os.O_WRONLY, syscall.EINVAL, 0},
+	}
+	for _, tt := range tests {
+		t.Run(tt.what, func(t *testing.T) {
+			onBoth(t, func(t *testing.T, fsys vfs.FS, dir string) {
+				create(t, fsys, filepath.Join(dir, file), "old")
+				check(t, fsys.MkdirAll(filepath.Join(dir, folder), 0o755))
+				name := tt.name
+				if name != "" {
+					name = filepath.Join(dir, name)
+				}
+				f, err := fsys.OpenFile(name, tt.flag, 0o644)
+				if !errors.Is(err, tt.want) {
+					t.Fatalf("got error %v, want %v", err, tt.want)
+				}
+				if err != nil {
+					var pathErr *fs.PathError
+					if !errors.As(err, &pathErr) || pathErr.Path != name {
+						t.Errorf("got error %#v, want a PathError of %s", err, name)
+					}
+					return
+				}
+				if got := f.Name(); got != name {
+					t.Errorf("Name: got %s, want %s", got, name)
+				}
+				size, err := f.Size()
+				if err != nil || size != tt.size {
+					t.Errorf("size: got %d, %v, want %d", size, err, tt.size)
+				}
+				check(t, f.Close())
+			})
+		})
+	}
+}
+
+func TestAccessMode(t *testing.T) {
+	onBoth(t, func(t *testing.T, fsys vfs.FS, dir string) {
+		name := filepath.Join(dir, "f")
+		create(t, fsys, name, "content")
+		b := make([]byte, 3)
+
+		r := open(t, fsys, name, os.O_RDONLY)
+		_, err := r.WriteAt(b, 0)
+		wantErr(t, "write to a file opened for reading", err, syscall.EBADF)
+		wantErr(t, "truncate it", r.Truncate(0), syscall.EINVAL)
+		wantErr(t, "sync it", r.Sync(), nil)
+
+		w := open(t, fsys, name, os.O_WRONLY)
+		_, err = w.ReadAt(b, 0)
+		wantErr(t, "read a file opened for writing", err, syscall.EBADF)
+		write(t, w, "C", 0)
+		wantContent(t, fsys, name, "Content")
+	})
+}
+
+func TestReadAt(t *testing.T) {
+	tests := []struct {
+		len  int
+		off  int64
+		want string
+		err  error
+	}{
+		{3, 0, "012", nil},
+		{3, 7, "789", nil},
+		{10, 0, "0123456789", nil},
+		{11, 0, "0123456789", io.EOF},
+		{5, 8, "89", io.EOF},
+		{1, 10, "", io.EOF},
+		{1, 1 << 40, "", io.EOF},
+		{0, 5, "", nil},
+	}
+	onBoth(t, func(t *testing.T, fsys vfs.FS, dir string) {
+		name := filepath.Join(dir, "f")
+		create(t, fsys, name, "0123456789")
+		f := open(t, fsys, name, os.O_RDONLY)
+		for _, tt := range tests {
+			b := bytes.Repeat([]byte{'x'}, tt.len)
+			n, err := f.ReadAt(b, tt.off)
+			if string(b[:n]) != tt.want || err != tt.err { //nolint:errorlint // io.ReaderAt promises io.EOF itself
+				t.Errorf("ReadAt(%d bytes, %d) = %q, %v, want %q, %v", tt.len, tt.off, b[:n], err, tt.want, tt.err)
+			}
+		}
+		if n, err := f.ReadAt(make([]byte, 3), -1); n != 0 || err == nil {
+			t.Errorf("ReadAt a negative offset: got %d, %v, want an error", n, err)
+		}
+	})
+}
+
+func TestWriteAt(t *testing.T) {
+	const page = 16 << 10 // Mem's; its edges are where it may go wrong
+	zeros := func(n int) string { return string(make([]byte, n)) }
+	long := string(bytes.Repeat([]byte("abcdefg"), page))
+	tests := []struct {
+		what string
+		do   func(t *testing.T, f vfs.File)
+		want string
+	}{
+		{"over", func(t *testing.T, f vfs.File) { write(t, f, "XY", 2) }, "01XY456789"},
+		{"over the end", func(t *testing.T, f vfs.File) { write(t, f, "XYZ", 8) }, "01234567XYZ"},
+		{"at the end", func(t *testing.T, f vfs.File) { write(t, f, "XYZ", 10) }, "0123456789XYZ"},
+		{"past the end", func(t *testing.T, f vfs.File) { write(t, f, "XYZ", 12) }, "0123456789\x00\x00XYZ"},
+		{"far past the end", func(t *testing.T, f vfs.File) { write(t, f, "X", 3*page) }, "0123456789" + zeros(3*page-10) + "X"},
+		{"nothing past the end", func(t *testing.T, f vfs.File) { write(t, f, "", 100) }, "0123456789"},
+		{"long", func(t *testing.T, f vfs.File) { write(t, f, long, 5) }, "01234" + long},
+		{"up to a page's end", func(t *testing.T, f vfs.File) { write(t, f, long[:page-10], 10) }, "0123456789" + long[:page-10]},
+		{"cut", func(t *testing.T, f vfs.File) { check(t, f.Truncate(4)) }, "0123"},
+		{"cut to nothing", func(t *testing.T, f vfs.File) { check(t, f.Truncate(0)) }, ""},
+		{"grow", func(t *testing.T, f vfs.File) { check(t, f.Truncate(12)) }, "0123456789\x00\x00"},
+		{"grow far", func(t *testing.T, f vfs.File) { check(t, f.Truncate(2*page)) }, "0123456789" + zeros(2*page-10)},
+		{"cut, then grow", func(t *testing.T, f vfs.File) {
+			check(t, f.Truncate(4))
+			check(t, f.Truncate(8))
+		}, "0123\x00\x00\x00\x00"},
+		{"cut, then write past the end", func(t *testing.T, f vfs.File) {
+			check(t, f.Truncate(4))
+			write(t, f, "X", 6)
+		}, "0123\x00\x00X"},
+		{"cut at a page, then grow", func(t *testing.T, f vfs.File) {
+			write(t, f, long, 0)
+			check(t, f.Truncate(page))
+			check(t, f.Truncate(page+3))
+		}, long[:page] + zeros(3)},
+		{"cut inside a page, then grow past the next", func(t *testing.T, f vfs.File) {
+			write(t, f, long, 0)
+			check(t, f.Truncate(page+5))
+			check(t, f.Truncate(3*page))
+		}, long[:page+5] + zeros(2*page-5)},
+	}
+	for _, tt := range tests {
+		t.Run(tt.what, func(t *testing.T) {
+			onBoth(t, func(t *testing.T, fsys vfs.FS, dir string) {
+				name := filepath.Join(dir, "f")
+				create(t, fsys, name, "0123456789")
+				f := open(t, fsys, name, os.O_RDWR)
+				tt.do(t, f)
+				wantContent(t, fsys, name, tt.want)
+				for what, sync := range map[string]func() error{"Sync": f.Sync, "Datasync": f.Datasync} {
+					wantErr(t, what, sync(), nil)
+				}
+				wantContent(t, fsys, name, tt.want)
+			})
+		})
+	}
+}
+
+func TestBadPositions(t *testing.T) {
+	onBoth(t, func(t *testing.T, fsys vfs.FS, dir string) {
+		name := filepath.Join(dir, "f")
+		create(t, fsys, name, "content")
+		f := open(t, fsys, name, os.O_RDWR)
+		if n, err := f.WriteAt([]byte("x"), -1); n != 0 || err == nil {
+			t.Errorf("WriteAt a negative offset: got %d, %v, want an error", n, err)
+		}
+		wantErr(t, "truncate to a negative size", f.Truncate(-1), syscall.EINVAL)
+		wantErr(t, "preallocate from a negative offset", f.Preallocate(-1, 10), syscall.EINVAL)
+		wantErr(t, "preallocate nothing", f.Preallocate(0, 0), syscall.EINVAL)
+		const end = 1<<63 - 1
+		_, err := f.WriteAt([]byte("xy"), end-1)
+		if !errors.Is(err, syscall.EFBIG) && !errors.Is(err, syscall.EINVAL) {
+			t.Errorf("WriteAt near the largest offset: got error %v, want EFBIG or EINVAL", err)
+		}
+		wantErr(t, "truncate to the largest size", f.Truncate(end), syscall.EFBIG)
+		wantContent(t, fsys, name, "content")
+	})
+}
+
+func TestPreallocateKeepsTheSize(t *testing.T) {
+	onBoth(t, func(t *testing.T, fsys vfs.FS, dir string) {
+		name := filepath.Join(dir, "f")
+		create(t, fsys, name, "content")
+		f := open(t, fsys, name, os.O_RDWR)
+		if err := f.Preallocate(7, 1<<20); errors.Is(err, errors.ErrUnsupported) {
+			t.Skip(err)
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		wantContent(t, fsys, name, "content")
+		write(t, f, "!", 7)
+		wantContent(t, fsys, name, "content!")
+		check(t, f.Truncate(8))
+		wantContent(t, fsys, name, "content!")
+	})
+}
+
+func TestClosedFile(t *testing.T) {
+	onBoth(t, func(t *testing.T, fsys vfs.FS, dir string) {
+		name := filepath.Join(dir, "f")
+		f, err := fsys.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o644)
+		check(t, err)
+		write(t, f, "content", 0)
+		check(t, f.Close())
+		b := make([]byte, 3)
+		calls := map[string]func() error{
+			"ReadAt":      func() error { _, err := f.ReadAt(b, 0); return err },
+			"WriteAt":     func() error { _, err := f.WriteAt(b, 0); return err },
+			"Size":        func() error { _, err := f.Size(); return err },
+			"Truncate":    func() error { return f.Truncate(1) },
+			"Sync":        f.Sync,
+			"Datasync":    f.Datasync,
+			"Preallocate": func() error { return f.Preallocate(0, 1) },
+			"Close":       f.Close,
+		}
+		for what, call := range calls {
+			wantErr(t, what, call(), fs.ErrClosed)
+		}
+		if f.Name() != name {
+			t.Errorf("Name: got %s, want %s", f.Name(), name)
+		}
+		wantContent(t, fsys, name, "content")
+	})
+}
+
+func TestRename(t *testing.T) {
+	tests := []struct {
+		what, from, to string
+		want           error
+		names          []string // afterwards, in the folder
+	}{
+		{"new name", "a", "c", nil, []string{"b", "c", "d", "e"}},
+		{"over another file", "a", "b", nil, []string{"b", "d", "e"}},
+		{"into a folder", "a", "d/a", nil, []string{"b", "d", "e"}},
+		{"over a file in a folder", "a", "d/x", nil, []string{"b", "d", "e"}},
+		{"itself", "a", "a", nil, []string{"a", "b", "d", "e"}},
+		{"absent", "no", "c", fs.ErrNotExist, []string{"a", "b", "d", "e"}},
+		{"absent over another", "no", "b", fs.ErrNotExist, []string{"a", "b", "d", "e"}},
+		{"into an absent folder", "a", "no/c", fs.ErrNotExist, []string{"a", "b", "d", "e"}},
+		{"below a file", "a", "b/c", syscall.ENOTDIR, []string{"a", "b", "d", "e"}},
+		{"over a folder", "a", "e", fs.ErrExist, []string{"a", "b", "d", "e"}},
+		{"absent over a folder", "no", "e", fs.ErrNotExist, []string{"a", "b", "d", "e"}},
+		{"folder", "d", "g", nil, []string{"a", "b", "e", "g"}},
+		{"folder into a folder", "d", "e/g", nil, []string{"a", "b", "e"}},
+		{"folder over a file", "d", "a", syscall.ENOTDIR, []string{"a", "b", "d", "e"}},
+		{"folder over an empty one", "d", "e", fs.ErrExist, []string{"a", "b", "d", "e"}},
+		{"folder into itself", "d", "d/g", syscall.EINVAL, []string{"a", "b", "d", "e"}},
+		{"folder over itself", "d", "d", fs.ErrExist, []string{"a", "b", "d", "e"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.what, func(t *testing.T) {
+			onBoth(t, func(t *testing.T, fsys vfs.FS, dir string) {
+				check(t, fsys.MkdirAll(filepath.Join(dir, "d"), 0o755))
+				check(t, fsys.MkdirAll(filepath.Join(dir, "e"), 0o755))
+				content := map[string]string{"a": "content of a", "b": "content of b", "d/x": "content of d/x"}
+				for name, c := range content {
+					create(t, fsys, filepath.Join(dir, name), c)
+				}
+				from, to := filepath.Join(dir, tt.from), filepath.Join(dir, tt.to)
+				err := fsys.Rename(from, to)
+				wantErr(t, "Rename", err, tt.want)
+				var linkErr *os.LinkError
+				if err != nil && !errors.As(err, &linkErr) {
+					t.Errorf("got error %#v, want a LinkError", err)
+				}
+				wantNames(t, fsys, dir, tt.names...)
+				if tt.want == nil && content[tt.from] != "" {
+					wantContent(t, fsys, to, content[tt.from])
+				}
+				if tt.want == nil && tt.from == "d" {
+					wantContent(t, fsys, filepath.Join(to, "x"), content["d/x"])
+				}
+			})
+		})
+	}
+}
+
+func TestOpenFileOutlivesItsName(t *testing.T) {
+	onBoth(t, func(t *testing.T, fsys vfs.FS, dir string) {
+		a, b := filepath.Join(dir, "a"), filepath.Join(dir, "b")
+		create(t, fsys, a, "a's")
+		create(t, fsys, b, "b's")
+		fa, fb := open(t, fsys, a, os.O_RDWR), open(t, fsys, b, os.O_RDWR)
+		readAll := func(f vfs.File) string {
+			size, err := f.Size()
+			check(t, err)
+			got := make([]byte, size)
+			_, err = f.ReadAt(got, 0)
+			check(t, err)
+			return string(got)
+		}
+
+		check(t, fsys.Rename(a, b)) // b's file has no name any more
+		write(t, fb, "still ", 3)
+		write(t, fa, " moved", 3)
+		check(t, fb.Sync())
+		if got, want := readAll(fb), "b'sstill "; got != want {
+			t.Errorf("file whose name was taken: got %q, want %q", got, want)
+		}
+		wantContent(t, fsys, b, "a's moved")
+
+		check(t, fsys.Remove(b))
+		write(t, fa, "!", 9)
+		if got, want := readAll(fa), "a's moved!"; got != want {
+			t.Errorf("removed file: got %q, want %q", got, want)
+		}
+		create(t, fsys, b, "new")
+		wantContent(t, fsys, b, "new")
+		if fa.Name() != a {
+			t.Errorf("Name after rename: got %s, want %s", fa.Name(), a)
+		}
+	})
+}
+
+func TestRemove(t *testing.T) {
+	onBoth(t, func(t *testing.T, fsys vfs.FS, dir string) {
+		create(t, fsys, filepath.Join(dir, "a"), "x")
+		check(t, fsys.MkdirAll(filepath.Join(dir, "d/e"), 0o755))
+		wantErr(t, "absent", fsys.Remove(filepath.Join(dir, "no")), fs.ErrNotExist)
+		wantErr(t, "below a file", fsys.Remove(filepath.Join(dir, "a/b")), syscall.ENOTDIR)
+		wantErr(t, "full folder", fsys.Remove(filepath.Join(dir, "d")), syscall.ENOTEMPTY)
+		wantNames(t, fsys, dir, "a", "d")
+		check(t, fsys.Remove(filepath.Join(dir, "d/e")))
+		check(t, fsys.Remove(filepath.Join(dir, "d")))
+		check(t, fsys.Remove(filepath.Join(dir, "a")))
+		wantNames(t, fsys, dir)
+		if err := fsys.Remove("/"); err == nil {
+			t.Error("the root directory let itself be removed")
+		}
+	})
+}
+
+func TestDirectories(t *testing.T) {
+	onBoth(t, func(t *testing.T, fsys vfs.FS, dir string) {
+		deep := filepath.Join(dir, "x/y/z")
+		check(t, fsys.MkdirAll(deep, 0o750))
+		check(t, fsys.MkdirAll(deep, 0o750))
+		check(t, fsys.MkdirAll("/", 0o750))
+		create(t, fsys, filepath.Join(dir, "x/b"), "12345")
+		create(t, fsys, filepath.Join(dir, "x/a"), "")
+		create(t, fsys, filepath.Join(dir, "x/z"), "")
+		wantNames(t, fsys, filepath.Join(dir, "x"), "a", "b", "y", "z")
+		wantErr(t, "MkdirAll over a file", fsys.MkdirAll(filepath.Join(dir, "x/b"), 0o755), syscall.ENOTDIR)
+		wantErr(t, "MkdirAll below a file", fsys.MkdirAll(filepath.Join(dir, "x/b/c/d"), 0o755), syscall.ENOTDIR)
+		_, err := fsys.ReadDir(filepath.Join(dir, "no"))
+		wantErr(t, "ReadDir of nothing", err, fs.ErrNotExist)
+		_, err = fsys.ReadDir(filepath.Join(dir, "x/b"))
+		wantErr(t, "ReadDir of a file", err, syscall.ENOTDIR)
+		check(t, fsys.SyncDir(filepath.Join(dir, "x")))
+		wantErr(t, "SyncDir of nothing", fsys.SyncDir(filepath.Join(dir, "no")), fs.ErrNotExist)
+
+		entries, err := fsys.ReadDir(filepath.Join(dir, "x"))
+		check(t, err)
+		for _, e := range entries {
+			info, err := e.Info()
+			check(t, err)
+			stat, err := fsys.Stat(filepath.Join(dir, "x", e.Name()))
+			check(t, err)
+			if e.IsDir() != (e.Name() == "y") || info.IsDir() != e.IsDir() || stat.IsDir() != e.IsDir() || info.Mode() != stat.Mode() {
+				t.Errorf("%s: entry %v, info %v, stat %v", e.Name(), e.Type(), info.Mode(), stat.Mode())
+			}
+			if !e.IsDir() && (info.Size() != stat.Size() || stat.Size() != map[string]int64{"b": 5}[e.Name()]) {
+				t.Errorf("%s: entry has size %d, stat %d", e.Name(), info.Size(), stat.Size())
+			}
+		}
+	})
+}
+
+func TestStat(t *testing.T) {
+	onBoth(t, func(t *testing.T, fsys vfs.FS, dir string) {
+		start := time.Now().Add(-time.Minute)
+		name := filepath.Join(dir, "f")
+		f, err := fsys.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
+		check(t, err)
+		defer f.Close()
+		write(t, f, "123456", 0)
+		info, err := fsys.Stat(name)
+		check(t, err)
+		if info.Name() != "f" || info.Size() != 6 || info.Mode() != 0o600 || info.IsDir() || info.ModTime().Before(start) {
+			t.Errorf("got %s, %d bytes, %v, %v", info.Name(), info.Size(), info.Mode(), info.ModTime())
+		}
+		_, err = fsys.Stat(filepath.Join(dir, "no"))
+		wantErr(t, "absent", err, fs.ErrNotExist)
+		_, err = fsys.Stat(filepath.Join(name, "no"))
+		wantErr(t, "below a file", err, syscall.ENOTDIR)
+		root, err := fsys.Stat("/")
+		if err != nil || !root.IsDir() {
+			t.Errorf("the root: got %v, %v, want a directory", root, err)
+		}
+	})
+}
+
+func TestLock(t *testing.T) {
+	onBoth(t, func(t *testing.T, fsys vfs.FS, dir string) {
+		name := filepath.Join(dir, "lock")
+		first, err := fsys.Lock(name)
+		check(t, err)
+		_, err = fsys.Lock(name)
+		wantErr(t, "second lock", err, vfs.ErrLocked)
+		other, err := fsys.Lock(filepath.Join(dir, "other"))
+		check(t, err)
+
+		create(t, fsys, name, "a locked file can be used") // and closing another handle keeps the lock
+		_, err = fsys.Lock(name)
+		wantErr(t, "lock after another handle was closed", err, vfs.ErrLocked)
+
+		check(t, first.Close())
+		wantErr(t, "close twice", first.Close(), fs.ErrClosed)
+		again, err := fsys.Lock(name)
+		check(t, err)
+		wantErr(t, "close of the first lock, again", first.Close(), fs.ErrClosed)
+		_, err = fsys.Lock(name)
+		wantErr(t, "lock while held again", err, vfs.ErrLocked)
+		check(t, errors.Join(again.Close(), other.Close()))
+		wantNames(t, fsys, dir, "lock", "other")
+
+		_, err = fsys.Lock(filepath.Join(dir, "no/lock"))
+		wantErr(t, "lock in an absent folder", err, fs.ErrNotExist)
+		_, err = fsys.Lock(dir)
+		wantErr(t, "lock of a folder", err, syscall.EISDIR)
+	})
+}
+
+// TestConcurrentUse lets writers, readers and a lister meet; the race detector looks on.
+func TestConcurrentUse(t *testing.T) {
+	onBoth(t, func(t *testing.T, fsys vfs.FS, dir string) {
+		const writers, records, size = 4, 100, 1000
+		shared := open(t, fsys, filepath.Join(dir, "shared"), os.O_RDWR|os.O_CREATE)
+		var wg sync.WaitGroup
+		for w := range writers {
+			wg.Go(func() {
+				own, err := fsys.OpenFile(filepath.Join(dir, fmt.Sprint("own", w)), os.O_RDWR|os.O_CREATE, 0o644)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				defer own.Close()
+				record := bytes.Repeat([]byte{byte('a' + w)}, size)
+				for i := range records {
+					_, err1 := own.WriteAt(record, int64(i)*size)
+					_, err2 := shared.WriteAt(record, int64(i*writers+w)*size)
+					_, err3 := own.ReadAt(make([]byte, size), int64(i)*size)
+					_, err4 := fsys.ReadDir(dir)
+					if err := errors.Join(err1, err2, err3, err4, own.Datasync()); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			})
+		}
+		wg.Wait()
+		var want []byte
+		for i := range writers * records {
+			want = append(want, bytes.Repeat([]byte{byte('a' + i%writers)}, size)...)
+		}
+		wantContent(t, fsys, filepath.Join(dir, "shared"), string(want))
+		for w := range writers {
+			wantContent(t, fsys, filepath.Join(dir, fmt.Sprint("own", w)), string(bytes.Repeat([]byte{byte('a' + w)}, records*size)))
+		}
+	})
+}
