@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -52,28 +50,6 @@ func newConsume() *cobra.Command {
 	return cmd
 }
 
-// offsetsDir returns the folder of positions for a server.
-func (c *consume) offsetsDir() (string, error) {
-	if c.offsets != "" {
-		return c.offsets, nil
-	}
-	state := os.Getenv("XDG_STATE_HOME")
-	if state == "" {
-		home, err := os.UserHomeDir()
-		if err != nil {
-			return "", fmt.Errorf("no place for the group's positions: %w; name one by --offsets", err)
-		}
-		state = filepath.Join(home, ".local", "state")
-	}
-	server := strings.Map(func(r rune) rune {
-		if strings.ContainsRune("/:,[] ", r) {
-			return '_'
-		}
-		return r
-	}, strings.ReplaceAll(c.server, "meta://", ""))
-	return filepath.Join(state, "metaq", "offsets", server), nil
-}
-
 func (c *consume) config(topic string) (client.ConsumerConfig, error) {
 	cfg := client.ConsumerConfig{Group: c.group, Topics: []string{topic}, Broadcast: c.broadcast, Member: c.member}
 	switch {
@@ -86,9 +62,11 @@ func (c *consume) config(topic string) (client.ConsumerConfig, error) {
 	case c.from != "earliest":
 		return cfg, badUsage("--from %s: want earliest or latest", c.from)
 	}
-	dir, err := c.offsetsDir()
-	if err != nil {
-		return cfg, err
+	dir, err := c.offsets, error(nil)
+	if dir == "" {
+		if dir, err = stateDir("offsets", c.server); err != nil {
+			return cfg, err
+		}
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return cfg, fmt.Errorf("folder of positions: %w", err)
