@@ -23,8 +23,9 @@ type boltTask[T, U any] struct {
 	at      int  // the tuple being processed
 	user    bool // the bolt is running
 
-	parked parking[T]
-	timer  *time.Timer // for parked tuples
+	flushed time.Time // when receive last flushed
+	parked  parking[T]
+	timer   *time.Timer // for parked tuples
 }
 
 func newBoltTask[T, U any](r *run, in *inlet[T], i int, b Bolter[T, U], out *outlet[U]) *boltTask[T, U] {
@@ -103,9 +104,14 @@ func (t *boltTask[T, U]) receive(b *batch[T], ok bool) {
 	t.counts.batches.n++
 	start, blocked := time.Now(), t.out.blocked
 	t.process(b.values[:b.n], b.anchors[:b.n], 1)
-	t.in.pace(b.n, time.Since(start)-(t.out.blocked-blocked))
+	now := time.Now()
+	t.in.pace(b.n, now.Sub(start)-(t.out.blocked-blocked))
 	t.in.pool.put(b)
 	t.counts.publish()
+	if now.Sub(t.flushed) >= paceTarget { // what was emitted must not wait for a long queue to run empty
+		t.out.flush()
+		t.flushed = now
+	}
 }
 
 // process gives tuples to the bolt; attempt counts for the first.
