@@ -11,7 +11,8 @@ type boltTask[T, U any] struct {
 	run     *run
 	node    *node
 	in      *inlet[T]
-	queue   <-chan *batch[T] // nil: the input has ended
+	queue   <-chan *batch[T] // nil: has ended
+	second  <-chan *batch[T] // the same
 	bolt    Bolter[T, U]
 	out     *outlet[U]
 	letters *letters
@@ -30,10 +31,11 @@ type boltTask[T, U any] struct {
 
 func newBoltTask[T, U any](r *run, in *inlet[T], i int, b Bolter[T, U], out *outlet[U]) *boltTask[T, U] {
 	t := &boltTask[T, U]{
-		run: r, node: in.node, in: in, queue: in.queues[i], bolt: b, out: out,
+		run: r, node: in.node, in: in, bolt: b, out: out,
 		letters: r.lettersOf(in.node), counts: in.node.newCounters(),
 		parked: parking[T]{ordered: r.top.cfg.Mode == Ordered},
 	}
+	t.queue, t.second = in.of(i)
 	if f, ok := b.(mapper[T, U]); ok {
 		t.one = f
 	}
@@ -57,24 +59,26 @@ func (t *boltTask[T, U]) step() bool {
 		t.process(l.values, l.anchors, l.attempt)
 		return true
 	}
-	queue := t.queue
+	queue, second := t.queue, t.second
 	if t.parked.full() {
-		queue = nil
+		queue, second = nil, nil
 	}
 	select {
 	case b, ok := <-queue:
-		t.receive(b, ok)
+		t.receive(b, ok, &t.queue)
 		return true
 	default:
 	}
 	t.out.flush()
 	t.counts.publish()
-	if t.queue == nil && t.parked.empty() {
+	if t.queue == nil && t.second == nil && t.parked.empty() {
 		return false
 	}
 	select {
 	case b, ok := <-queue:
-		t.receive(b, ok)
+		t.receive(b, ok, &t.queue)
+	case b, ok := <-second:
+		t.receive(b, ok, &t.second)
 	case <-t.alarm():
 	case <-t.run.work.Done():
 	}
@@ -95,9 +99,10 @@ func (t *boltTask[T, U]) alarm() <-chan time.Time {
 	return t.timer.C
 }
 
-func (t *boltTask[T, U]) receive(b *batch[T], ok bool) {
+// receive takes what came from a queue, which is set to nil at its end.
+func (t *boltTask[T, U]) receive(b *batch[T], ok bool, queue *<-chan *batch[T]) {
 	if !ok {
-		t.queue = nil
+		*queue = nil
 		return
 	}
 	t.counts.in.n += int64(b.n)

@@ -6,7 +6,7 @@ import "time"
 type routing uint8
 
 const (
-	routeAny   routing = iota // default: any task; by order key in Ordered mode
+	routeAny   routing = iota // default: any task that is free; by order key in Ordered mode
 	routeKey                  // By
 	routeAll                  // All
 	routeOne                  // Global
@@ -66,7 +66,6 @@ type edge[T any] struct {
 	ordered bool
 	only    int         // the one task to send to, or -1
 	open    []*batch[T] // being filled, for each target; one for all if any task or only one will do; nil: empty
-	next    int         // where to look first for a task with room
 	limit   int         // the inlet's, as of the last send
 	letters *letters
 	outlet  *outlet[T]
@@ -115,7 +114,7 @@ func (o *outlet[T]) edge(d declaredEdge[T], from *node, task int) *edge[T] {
 	mode := o.run.top.cfg.Mode
 	e := &edge[T]{
 		in: d.in, route: d.group.route, hash: d.group.hash, ordered: mode == Ordered,
-		only: -1, next: task, limit: 1, letters: o.run.lettersOf(from), outlet: o,
+		only: -1, limit: 1, letters: o.run.lettersOf(from), outlet: o,
 	}
 	switch {
 	case tasks == 1, e.route == routeOne && mode != Broadcast:
@@ -271,7 +270,13 @@ func (e *edge[T]) send(i int) {
 	e.open[i] = nil
 	e.limit = int(e.in.limit.Load())
 	e.in.node.arrived.Add(int64(b.n))
-	q := e.in.queues[e.target(i)]
+	q := e.in.shared
+	switch {
+	case e.only >= 0:
+		q = e.in.queues[e.only]
+	case e.route != routeAny:
+		q = e.in.queues[i]
+	}
 	select {
 	case q <- b:
 		return
@@ -283,26 +288,6 @@ func (e *edge[T]) send(i int) {
 	case <-e.outlet.run.work.Done(): // its tuples are answered by ring.abandon
 	}
 	e.outlet.blocked += time.Since(start)
-}
-
-// target is the task that gets open batch i: for a batch that any task may have, the one with the shortest queue.
-func (e *edge[T]) target(i int) int {
-	if e.only >= 0 {
-		return e.only
-	}
-	if e.route != routeAny {
-		return i
-	}
-	n := len(e.in.queues)
-	best := e.next % n
-	for j := range n {
-		t := (e.next + j) % n
-		if len(e.in.queues[t]) < len(e.in.queues[best]) {
-			best = t
-		}
-	}
-	e.next = best + 1
-	return best
 }
 
 // flush sends everything that is still open: before the task waits, and at its end.

@@ -58,7 +58,18 @@ func (r *ring) index(seq uint64) uint32 { return uint32(seq & uint64(len(r.slots
 
 // over tells whether tuple seq, which has been handed out, is done.
 func (r *ring) over(seq uint64) bool {
-	return r.slots[r.index(seq)].done.Load() == uint32(seq>>r.bits)+1
+	return int32(r.slots[r.index(seq)].done.Load()-uint32(seq>>r.bits)) > 0 // behind seq the slot may have had others
+}
+
+// pending counts the tuples that are handed out and not done, for Stats.
+func (r *ring) pending() (n int64) {
+	head := uint64(r.handed.Load())
+	for seq := uint64(r.low.Load()); seq < head; seq++ {
+		if !r.over(seq) {
+			n++
+		}
+	}
+	return n
 }
 
 // enter takes slots for source tuples, one token each, and returns the number of the first. The caller has made sure of room.
@@ -71,6 +82,7 @@ func enter[M any](r *ring, in []Tuple[M]) (first uint64) {
 		origins[at] = in[i].Origin
 	}
 	r.head += uint64(len(in))
+	r.handed.Store(int64(r.head))
 	return first
 }
 
@@ -104,7 +116,6 @@ func (r *ring) free() int {
 	for r.tail < r.head && r.over(r.tail) {
 		r.tail++
 	}
-	r.handed.Store(int64(r.head))
 	r.low.Store(int64(r.tail))
 	return int(r.limit - (r.head - r.tail))
 }

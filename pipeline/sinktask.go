@@ -10,7 +10,8 @@ import (
 type sinkTask[T any] struct {
 	run     *run
 	node    *node
-	queue   <-chan *batch[T]
+	queue   <-chan *batch[T] // nil: has ended
+	second  <-chan *batch[T] // the same
 	in      *inlet[T]
 	sink    Sink[T]
 	when    batching
@@ -28,9 +29,10 @@ type sinkTask[T any] struct {
 // newSinkTask always returns a task, so that the sink will be closed.
 func newSinkTask[T any](r *run, in *inlet[T], i int, sink Sink[T], when batching) (*sinkTask[T], error) {
 	t := &sinkTask[T]{
-		run: r, node: in.node, queue: in.queues[i], in: in, sink: sink, when: when,
+		run: r, node: in.node, in: in, sink: sink, when: when,
 		letters: r.lettersOf(in.node), counts: in.node.newCounters(), poke: make(chan struct{}, 1),
 	}
+	t.queue, t.second = in.of(i)
 	in.limit.Store(maxBatch) // a sink makes batches of its own
 	if when.count == 0 {
 		t.when.count = defaultBatch
@@ -52,14 +54,8 @@ func newSinkTask[T any](r *run, in *inlet[T], i int, sink Sink[T], when batching
 
 func (t *sinkTask[T]) loop() {
 	defer t.letters.leave()
-	for t.run.work.Err() == nil {
-		b, ok := t.receive()
-		if !ok {
-			break
-		}
-		if b != nil {
-			t.take(b)
-		}
+	for t.run.work.Err() == nil && (t.queue != nil || t.second != nil) {
+		t.step()
 	}
 	if t.run.work.Err() == nil {
 		t.flush()
@@ -70,18 +66,19 @@ func (t *sinkTask[T]) loop() {
 	t.counts.publish()
 }
 
-// receive returns the next batch of the queue; nil when there was something else to do; false at the end of the input.
-func (t *sinkTask[T]) receive() (b *batch[T], ok bool) {
+// step takes one batch from a queue, or waits for it and for all that may have to be done before it comes.
+func (t *sinkTask[T]) step() {
 	var due <-chan time.Time
 	if t.due != nil && len(t.batch) > 0 {
 		due = t.due.C
 	}
 	select {
-	case b, ok = <-t.queue:
-		return b, ok
+	case b, ok := <-t.queue:
+		t.receive(b, ok, &t.queue)
+		return
 	case <-due:
 		t.flush()
-		return nil, true
+		return
 	default:
 	}
 	if !t.when.wait {
@@ -93,8 +90,10 @@ func (t *sinkTask[T]) receive() (b *batch[T], ok bool) {
 		defer idle.Stop()
 	}
 	select {
-	case b, ok = <-t.queue:
-		return b, ok
+	case b, ok := <-t.queue:
+		t.receive(b, ok, &t.queue)
+	case b, ok := <-t.second:
+		t.receive(b, ok, &t.second)
 	case <-due:
 		t.flush()
 	case <-timerC(idle):
@@ -102,7 +101,15 @@ func (t *sinkTask[T]) receive() (b *batch[T], ok bool) {
 	case <-t.poke:
 	case <-t.run.work.Done():
 	}
-	return nil, true
+}
+
+// receive takes what came from a queue, which is set to nil at its end.
+func (t *sinkTask[T]) receive(b *batch[T], ok bool, queue *<-chan *batch[T]) {
+	if !ok {
+		*queue = nil
+		return
+	}
+	t.take(b)
 }
 
 // starveGrace is how long nothing must arrive before a batch is written early because a source waits for room.

@@ -11,8 +11,9 @@ import (
 //
 // A Bolter may also have a method Close() error, called once when its task ends; its error ends up in that of Run.
 type Bolter[T, U any] interface {
-	// Process is given a tuple and emits any number of tuples made from it. They are sent when it returns nil; the source
-	// tuple is done when they are. emit must not be called after Process returned, nor by another goroutine.
+	// Process is given a tuple and emits any number of tuples made from it. They are sent when it returns nil, together with
+	// those of the tuples around it: a Process that blocks may hold up what was emitted in the millisecond before. The
+	// source tuple is done when they are. emit must not be called after Process returned, nor by another goroutine.
 	//
 	// After an error or a panic what was emitted is dropped, and the tuple is given again after Config.Backoff, up
 	// to Config.Attempts times; Permanent errors are not tried again. Meanwhile other tuples are processed: in Unordered mode

@@ -58,7 +58,7 @@ func (n *node) stats() Stats {
 	switch n.kind {
 	case kindSource:
 		for _, r := range n.rings {
-			s.Pending += r.handed.Load() - r.low.Load()
+			s.Pending += r.pending()
 		}
 	case kindStage, kindSink:
 		s.Pending = max(0, n.arrived.Load()-n.finished.Load())

@@ -105,6 +105,11 @@ func (s Stream[T]) consume(n *node) *inlet[T] {
 	in := &inlet[T]{node: n}
 	for _, o := range s.outs {
 		o.port.edges = append(o.port.edges, declaredEdge[T]{in: in, group: o.group})
+		if o.group.route == routeAny && s.top.cfg.Mode == Unordered {
+			in.free = true
+		} else {
+			in.bound = true
+		}
 		o.port.node.used = true
 		n.from = append(n.from, o.port.node)
 	}

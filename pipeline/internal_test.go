@@ -1,0 +1,90 @@
+package pipeline
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+)
+
+// The task of a key must stay the same for ever: saved state is found by it.
+func TestHashIsStable(t *testing.T) {
+	for s, want := range map[string]uint32{
+		"": 0x8ebaaf17, "a": 0x54438fd7, "access/0-3": 0x187a0bd9, "a key that is longer than eight bytes": 0x6a3b6763,
+	} {
+		if got := hashString(s); got != want {
+			t.Errorf("hash of %q is %#x, want %#x", s, got, want)
+		}
+	}
+	if got, want := hashNumber(42), uint32(0xe0ef82f9); got != want {
+		t.Errorf("hash of 42 is %#x, want %#x", got, want)
+	}
+}
+
+func TestHashSpreadsEvenly(t *testing.T) {
+	for _, tasks := range []int{2, 3, 4, 7, 16} {
+		for name, hash := range map[string]func(i int) uint32{
+			"words":   func(i int) uint32 { return hashString(fmt.Sprint("word", i)) },
+			"long":    func(i int) uint32 { return hashString(fmt.Sprint("a/rather/long/route/", i, "/with/an/end")) },
+			"numbers": func(i int) uint32 { return hashNumber(uint64(i)) },
+			"shifted": func(i int) uint32 { return hashNumber(uint64(i) << 32) },
+		} {
+			got := make([]int, tasks)
+			const n = 20000
+			for i := range n {
+				got[spread(hash(i), tasks)]++
+			}
+			for task, g := range got {
+				if g < n/tasks*9/10 || g > n/tasks*11/10 {
+					t.Errorf("%s: task %d of %d gets %d of %d keys", name, task, tasks, g, n)
+				}
+			}
+		}
+	}
+}
+
+func TestPace(t *testing.T) {
+	tests := []struct {
+		name string
+		was  int64
+		n    int
+		took time.Duration
+		want int64
+	}{
+		{"grows from one", 1, 1, time.Microsecond, 4},
+		{"grows to full", 64, 64, 10 * time.Microsecond, maxBatch},
+		{"nothing measured", 4, 4, 0, 16},
+		{"slow", 128, 128, 128 * time.Millisecond, 1},
+		{"as long as it may", 128, 100, 2 * time.Millisecond, 50},
+		{"very slow", 1, 1, time.Hour, 1},
+	}
+	for _, tt := range tests {
+		var in inlet[int]
+		in.limit.Store(tt.was)
+		in.pace(tt.n, tt.took)
+		if got := in.limit.Load(); got != tt.want {
+			t.Errorf("%s: limit %d, want %d", tt.name, got, tt.want)
+		}
+	}
+}
+
+func TestPrintable(t *testing.T) {
+	tests := []struct {
+		v    any
+		want string
+	}{
+		{"text", "text"},
+		{[]byte{0xff, 0, 'a'}, "\xff\x00a"},
+		{time.Unix(0, 0).UTC(), "1970-01-01T00:00:00Z"},
+		{struct{ A int }{3}, `{"A":3}`},
+		{errors.New("cause"), "cause"},
+		{func() int { return 1 }, ""}, // no JSON: an address
+		{complex(1, 2), "(1+2i)"},
+	}
+	for _, tt := range tests {
+		got := string(printable(tt.v))
+		if got != tt.want && (tt.want != "" || got == "") {
+			t.Errorf("printable(%T) is %q, want %q", tt.v, got, tt.want)
+		}
+	}
+}
