@@ -250,6 +250,9 @@ func (p *openSpout[M]) next(size int) (int, error) {
 	if n < 0 || n > size || n == 0 && err == nil {
 		p.t.Fatalf("Next with %d places returned %d and %v", size, n, err)
 	}
+	if n > 0 && ctx.Err() != nil {
+		p.t.Fatalf("Next waited for more although it had %d tuples", n)
+	}
 	for i, d := range dst[:n] {
 		if d.Origin.Partition == "" {
 			p.t.Fatalf("tuple %d has no partition in its origin", i)
