@@ -2,6 +2,7 @@ package tail4go
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -39,7 +40,10 @@ func appendAttrHead(b []byte, host, path string) []byte {
 
 // appendTail appends what differs from line to line.
 func (a Attr) appendTail(b []byte) []byte {
-	b = strconv.AppendInt(b, a.Pos, 10)
+	return a.appendPart(strconv.AppendInt(b, a.Pos, 10))
+}
+
+func (a Attr) appendPart(b []byte) []byte {
 	if a.Part > 0 {
 		b = strconv.AppendInt(append(b, " part="...), int64(a.Part), 10)
 		if a.More {
@@ -47,6 +51,42 @@ func (a Attr) appendTail(b []byte) []byte {
 		}
 	}
 	return b
+}
+
+// attrText makes the attributes of one file's lines, one after another, in one buffer. Positions mostly grow by the length of a
+// line: adding that to the digits that are there takes a fifth of the time that writing them anew would.
+type attrText struct {
+	buf    []byte
+	prefix int // buf[:prefix] is common to all lines
+	digits int // buf[prefix:digits] are those of pos
+	pos    int64
+}
+
+func newAttrText(host, path string) attrText {
+	b := appendAttrHead(nil, host, path)
+	n := len(b)
+	b = slices.Grow(b, len("9223372036854775807 part=9223372036854775807+"))
+	return attrText{buf: b, prefix: n, digits: n}
+}
+
+// of returns the text of an attribute with this file's host and path, valid until the next call.
+func (t *attrText) of(a Attr) []byte {
+	grows := a.Pos - t.pos
+	if t.digits == t.prefix || grows < 0 || grows > 1<<20 || !addDecimal(t.buf[t.prefix:t.digits], uint64(grows)) {
+		t.digits = len(strconv.AppendInt(t.buf[:t.prefix], a.Pos, 10))
+	}
+	t.pos = a.Pos
+	return a.appendPart(t.buf[:t.digits])
+}
+
+// addDecimal adds n to a number in decimal digits, and reports whether it had enough of them.
+func addDecimal(digits []byte, n uint64) bool {
+	for i := len(digits) - 1; i >= 0 && n > 0; i-- {
+		n += uint64(digits[i] - '0')
+		digits[i] = '0' + byte(n%10)
+		n /= 10
+	}
+	return n == 0
 }
 
 // ParseAttr reads the text of an attribute. Its error names the field that is missing or malformed.

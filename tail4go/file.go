@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -14,12 +13,11 @@ import (
 
 // file is one file that is followed. It keeps its open handle, its path and its key whatever happens to its name.
 type file struct {
-	seq    uint64 // files of an input in the order in which they were found
-	path   string // its name when it was found first
-	key    []byte
-	attr   []byte // attribute of the line being sent; attr[:prefix] is that of every line
-	prefix int
-	win    *window
+	seq  uint64 // files of an input in the order in which they were found
+	path string // its name when it was found first
+	key  []byte
+	attr attrText
+	win  *window
 
 	reading              // belongs to the input's reader
 	sight                // guarded by input.mu
@@ -33,8 +31,7 @@ type reading struct {
 	pos     position
 	scanned int64 // bytes behind pos that were seen to hold no line end
 	grew    time.Time
-	due     time.Time     // when to look again
-	wait    time.Duration // the last pause before due
+	due     time.Time // when to look again
 	retry   retry
 	quiet   bool // at its end, and nothing is to be done before it grows
 
@@ -58,13 +55,6 @@ type sight struct {
 
 // over reports whether every line of a file is acknowledged and none is to come: what follows it may begin.
 func (f *file) over() bool { return f.ended && f.win.mark() == f.pos }
-
-// setPrefix makes the part of the attribute that all lines share.
-func (f *file) setPrefix(host string) {
-	f.attr = appendAttrHead(nil, host, f.path)
-	f.prefix = len(f.attr)
-	f.attr = slices.Grow(f.attr, len("9223372036854775807 part=9223372036854775807+"))
-}
 
 // measure asks how long the file is, and how many names it has.
 func (f *file) measure() (size int64, links uint64, err error) {

@@ -59,9 +59,9 @@ func tailDigest(r io.ReaderAt, pos int64) (digest, error) {
 }
 
 // isFileOf reports whether an open file holds what an entry remembers: the same first bytes, and the same ones before the
-// position. A file that was cut off or written anew doesn't.
-func (e *entry) isFileOf(r io.ReaderAt, size int64) (bool, error) {
-	if size < e.Pos {
+// position. A file that was cut off or written anew doesn't. An empty file is told by its name.
+func (e *entry) isFileOf(r io.ReaderAt, path string, size int64) (bool, error) {
+	if size < e.Pos || e.Head.N == 0 && path != string(e.Now) {
 		return false, nil
 	}
 	head, err := digestOf(r, 0, e.Head.N)

@@ -38,6 +38,7 @@ type input struct {
 	byName   map[string]*file  // the latest file of a first name
 	known    map[fileID]*entry // files that are not followed
 	problems map[string]string // paths that can't be read, with the cause
+	names    map[string]bool   // of known files, until the first scan is over
 	matched  int
 	touched  bool // known or files changed since the last save
 
@@ -69,6 +70,7 @@ func newInput(in Input, cfg Config, sender Sender, count *counters, entries []en
 		byID:   make(map[fileID]*file),
 		byName: make(map[string]*file),
 		known:  make(map[fileID]*entry),
+		names:  make(map[string]bool),
 		buf:    make([]byte, chunkBytes),
 	}
 	for k := range entries {
@@ -77,6 +79,7 @@ func newInput(in Input, cfg Config, sender Sender, count *counters, entries []en
 			continue
 		}
 		i.known[e.id()] = e
+		i.names[string(e.Path)], i.names[string(e.Now)] = true, true
 		i.nextSeq = max(i.nextSeq, e.Seq+1)
 	}
 	return i
@@ -103,13 +106,12 @@ func (in *input) failed(err error) {
 func (in *input) stir(f *file) {
 	f.stirred.Store(true)
 	in.changes++
-	in.news = time.Now()
 }
 
 // follow begins with files; in.mu is held.
 func (in *input) follow(files ...*file) {
 	for _, f := range files {
-		f.setPrefix(in.cfg.Host)
+		f.attr = newAttrText(in.cfg.Host, f.path)
 		f.key = []byte(in.cfg.Host + ":" + f.path)
 		f.sent.Store(f.pos.at)
 		f.saved = position{at: -1}
@@ -123,7 +125,7 @@ func (in *input) follow(files ...*file) {
 		if before != nil && before.seq > f.seq {
 			continue // an old one came back
 		}
-		if before != nil && in.ordered() {
+		if before != nil && before.handle != nil && in.ordered() {
 			f.prev = before
 		}
 		in.byName[f.path] = f
@@ -131,6 +133,7 @@ func (in *input) follow(files ...*file) {
 	in.files = append(slices.Clone(in.files), files...)
 	slices.SortFunc(in.files, func(a, b *file) int { return cmp.Compare(a.seq, b.seq) })
 	in.touched = true
+	in.news = time.Now()
 }
 
 // unfollow lets go of a file; in.mu is held.

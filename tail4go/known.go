@@ -63,7 +63,7 @@ func (in *input) findMoved(e *entry, seen []sighting) {
 		if err != nil {
 			continue
 		}
-		same, err := e.isFileOf(h, fi.Size())
+		same, err := e.isFileOf(h, s.path, fi.Size())
 		_ = h.Close()
 		if err != nil || !same {
 			continue

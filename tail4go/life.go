@@ -56,13 +56,11 @@ func (in *input) cutOff(f *file, size int64, links uint64) {
 	in.log.Warn("file was cut off: it is read from its beginning",
 		"path", f.path, "pos", f.pos.at, "size", size, "lost_bytes", missed)
 	g := &file{seq: in.nextSeq, path: f.path}
+	g.prev = f.prev // f itself has nothing left that could be sent again in between
 	in.nextSeq++
 	g.sight = f.sight
 	g.ended, g.size, g.links, g.head = false, size, links, digest{}
 	f.handle, f.ended = nil, true
-	if in.byName[f.path] == nil {
-		in.byName[f.path] = f
-	}
 	in.follow(g)
 }
 

@@ -56,7 +56,7 @@ func (in *input) read(ctx context.Context) (next time.Time, err error) {
 	for _, f := range files {
 		failed := f.win.failed.Load() > 0
 		if f.stirred.CompareAndSwap(true, false) || failed && !f.retry.on || word.flushed && f.scanned > 0 {
-			f.due, f.wait = now, 0
+			f.due = now
 		}
 		if !f.due.After(now) {
 			if err := in.turn(ctx, f, now); err != nil {
@@ -139,7 +139,7 @@ func (in *input) step(ctx context.Context, f *file, now time.Time) error {
 
 // grown notes that a file had something new.
 func (in *input) grown(f *file, now time.Time) {
-	f.grew, f.wait = now, 0
+	f.grew = now
 	var head digest
 	if f.head.N < headBytes {
 		head, _ = digestOf(f.handle, 0, headBytes) // a failure leaves it shorter than it could be
@@ -204,8 +204,8 @@ func (in *input) rest(f *file, now time.Time, mayDoze bool) {
 		f.due = now.Add(dormant)
 		return
 	}
-	f.wait = min(max(2*f.wait, in.floor()), in.cfg.PollInterval)
-	f.due = now.Add(f.wait)
+	// A quarter of the time it has been quiet: who writes often is looked at often.
+	f.due = now.Add(min(max(now.Sub(f.grew)/4, in.floor()), in.cfg.PollInterval))
 }
 
 // hasEnded reports whether a file without its name gets no more bytes: nobody has it open for writing, or it has not grown for

@@ -28,7 +28,12 @@ type sighting struct {
 func (in *input) scanner(ctx context.Context) {
 	for {
 		start := time.Now()
-		in.scan(start)
+		// Where something is being rotated, a file can slip through between the look at one name and at the next.
+		for range looks {
+			if !in.scan(start) {
+				break
+			}
+		}
 		// At most a fiftieth of a core.
 		pause := max(in.cfg.ScanInterval, min(50*time.Since(start), 10*in.cfg.ScanInterval))
 		timer := time.NewTimer(pause)
@@ -41,10 +46,12 @@ func (in *input) scanner(ctx context.Context) {
 	}
 }
 
-// scan compares what the patterns match with what is followed.
-func (in *input) scan(now time.Time) {
+const looks = 4 // in a row, at most
+
+// scan compares what the patterns match with what is followed, and reports whether names changed meanwhile, or lately.
+func (in *input) scan(now time.Time) (moving bool) {
 	problems := make(map[string]string)
-	seen := in.look(problems)
+	seen, moving := in.look(problems)
 
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -64,9 +71,7 @@ func (in *input) scan(now time.Time) {
 		fresh = append(fresh, in.findKnown(seen)...)
 	}
 	// The oldest first: it gets the lowest number.
-	slices.SortStableFunc(fresh, func(a, b sighting) int {
-		return cmp.Or(a.mtime.Compare(b.mtime), cmp.Compare(a.path, b.path))
-	})
+	slices.SortStableFunc(fresh, func(a, b sighting) int { return a.mtime.Compare(b.mtime) })
 	var met []*file
 	for _, s := range fresh {
 		if f := in.byID[s.id]; f != nil {
@@ -79,17 +84,21 @@ func (in *input) scan(now time.Time) {
 			in.byID[f.id] = f
 			in.saw(f, s)
 			met = append(met, f)
-		case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errNotRegular):
+		case errors.Is(err, fs.ErrNotExist):
+			moving = true
+		case !errors.Is(err, errNotRegular):
 			problems[s.path] = err.Error()
 		}
 	}
 	if len(met) > 0 {
 		in.follow(met...)
 	}
+	in.names = nil
 	in.missKnown(now)
 	in.checkNames(byPath, now)
 	in.report(problems)
 	in.kick()
+	return moving || len(met) > 0
 }
 
 // saw notes that a scan came by a file; in.mu is held.
@@ -105,13 +114,13 @@ func (in *input) saw(f *file, s sighting) {
 	}
 	if s.size != f.size {
 		in.stir(f)
+		in.news = time.Now()
 	}
 }
 
 // look returns the regular files that match, those that are no links first: a file is known by its own name rather than by
-// that of a link to it.
-func (in *input) look(problems map[string]string) []sighting {
-	var seen []sighting
+// that of a link to it. vanished: a name was gone before its file could be looked at.
+func (in *input) look(problems map[string]string) (seen []sighting, vanished bool) {
 	had := make(map[string]bool)
 	for _, pattern := range in.Patterns {
 		base, _ := doublestar.SplitPattern(pattern)
@@ -130,9 +139,12 @@ func (in *input) look(problems map[string]string) []sighting {
 			}
 			had[path] = true
 			s, err := sightingOf(path)
-			if err == nil {
+			switch {
+			case err == nil:
 				seen = append(seen, s)
-			} else if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errNotRegular) {
+			case errors.Is(err, fs.ErrNotExist):
+				vanished = vanished || !s.link
+			case !errors.Is(err, errNotRegular):
 				problems[path] = err.Error()
 			}
 		}
@@ -143,7 +155,7 @@ func (in *input) look(problems map[string]string) []sighting {
 		}
 		return cmp.Compare(a.path, b.path)
 	})
-	return seen
+	return seen, vanished
 }
 
 func bit(b bool) int {
@@ -168,7 +180,7 @@ func sightingOf(path string) (sighting, error) {
 	link := fi.Mode()&fs.ModeSymlink != 0
 	if link {
 		if fi, err = os.Stat(path); err != nil {
-			return sighting{}, err
+			return sighting{link: true}, err
 		}
 	}
 	if !fi.Mode().IsRegular() {
@@ -191,6 +203,7 @@ func (in *input) meet(s sighting) (*file, error) {
 	return f, nil
 }
 
+// recognise makes a file of what was opened: one that the state knows, or a new one.
 func (in *input) recognise(s sighting, h *os.File, fi os.FileInfo) (*file, error) {
 	id, links := identify(fi)
 	if id != s.id {
@@ -199,7 +212,7 @@ func (in *input) recognise(s sighting, h *os.File, fi os.FileInfo) (*file, error
 	f := &file{path: s.path}
 	f.sight = sight{handle: h, id: id, links: links, now: s.path, size: fi.Size()}
 	if e := in.known[id]; e != nil {
-		same, err := e.isFileOf(h, fi.Size())
+		same, err := e.isFileOf(h, s.path, f.size)
 		if err != nil {
 			return nil, err
 		}
@@ -209,35 +222,31 @@ func (in *input) recognise(s sighting, h *os.File, fi os.FileInfo) (*file, error
 			in.log.Info("file goes on", "path", f.path, "now", s.path, "pos", f.pos.at, "size", f.size)
 			return f, nil
 		}
-		in.log.Info("file is another than the one of the same inode before: it is read from its beginning",
+		in.log.Info("file has the inode of another one that is gone, or was written anew: it is read from its beginning",
 			"path", s.path, "before", string(e.Path), "unsent_bytes", max(0, e.Size-e.Pos))
+		in.count.lost.Add(max(0, e.Size-e.Pos))
 	}
 	if s.aside {
 		return nil, fs.ErrNotExist
 	}
-	f.seq = in.nextSeq
-	in.nextSeq++
-	if in.round == 1 && in.Start == End && !in.knows(s.path) {
-		at, err := lastLine(h, f.size, in.cfg.MaxLine)
-		if err != nil {
-			return nil, err
-		}
-		f.pos.at = at
-	}
-	var err error
-	f.head, err = digestOf(h, 0, headBytes)
-	in.log.Info("file found", "path", f.path, "pos", f.pos.at, "size", f.size)
-	return f, err
+	return f, in.begin(f)
 }
 
-// knows reports whether the state has a file of this name: another one under it is new, whatever Start says.
-func (in *input) knows(path string) bool {
-	for _, e := range in.known {
-		if string(e.Path) == path || string(e.Now) == path {
-			return true
+// begin decides where to begin in a new file.
+func (in *input) begin(f *file) (err error) {
+	f.seq = in.nextSeq
+	in.nextSeq++
+	// A file that took the name of a known one came later than the agent's first start.
+	if in.round == 1 && in.Start == End && !in.names[f.path] {
+		if f.pos.at, err = lastLine(f.handle, f.size, in.cfg.MaxLine); err != nil {
+			return err
 		}
 	}
-	return in.byName[path] != nil
+	if f.head, err = digestOf(f.handle, 0, headBytes); err != nil {
+		return err
+	}
+	in.log.Info("file found", "path", f.path, "pos", f.pos.at, "size", f.size)
+	return nil
 }
 
 // checkNames finds out which files have lost their first name; in.mu is held.
@@ -251,6 +260,9 @@ func (in *input) checkNames(byPath map[string]fileID, now time.Time) {
 			continue
 		}
 		if !f.left.IsZero() {
+			if in.round > f.seen+1 {
+				in.stir(f) // nobody passes by any more: it may be let go of
+			}
 			continue
 		}
 		fi, err := os.Stat(f.path)

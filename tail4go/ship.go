@@ -16,9 +16,9 @@ import (
 var errRead = errors.New("file can't be read")
 
 const (
-	chunkBytes = 256 << 10 // read at once
-	turnBytes  = 1 << 20   // a file may send before the next one has its turn
-	minLine    = 16        // of Config.MaxLine
+	chunkBytes = 64 << 10 // read at once
+	turnBytes  = 1 << 20  // a file may send before the next one has its turn
+	minLine    = 16       // of Config.MaxLine
 )
 
 // pump sends the complete lines of a file, up to a turn's worth of them. It reports whether there was anything new, and
@@ -193,7 +193,7 @@ func (in *input) message(f *file, payload []byte, from, end position, tag int64)
 	}
 	m := &in.msg
 	m.Topic = in.Topic
-	m.Attr = a.appendTail(f.attr[:f.prefix])
+	m.Attr = f.attr.of(a)
 	m.Payload = payload
 	m.Tag = tag
 	switch {

@@ -14,9 +14,6 @@ import (
 // between them an entry. Later versions may add fields; one that an older agent must not ignore raises the version.
 const stateVersion = 1
 
-// maxState bounds a state that is read: 200 000 entries.
-const maxState = 64 << 20
-
 type stateHead struct {
 	Version int       `json:"tail4go"`
 	Saved   time.Time `json:"saved"`

@@ -7,7 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -32,7 +31,7 @@ const (
 
 // openStore takes the folder, making it if need be, and reads what is in it.
 func openStore(fsys vfs.FS, dir string, log *slog.Logger) (*store, []entry, error) {
-	if err := fsys.MkdirAll(dir, 0o755); err != nil {
+	if err := vfs.MkdirAllSync(fsys, dir, 0o755); err != nil {
 		return nil, nil, fmt.Errorf("make the state directory: %w", err)
 	}
 	s := &store{fsys: fsys, dir: dir, log: log}
@@ -93,7 +92,7 @@ func (s *store) damaged(errs ...error) error {
 
 // read returns the entries of one file; ErrDamaged if they can't be trusted.
 func (s *store) read(name string) ([]entry, error) {
-	b, err := s.readFile(s.path(name))
+	b, err := vfs.ReadFile(s.fsys, s.path(name))
 	if err != nil {
 		return nil, fmt.Errorf("read positions: %w", err)
 	}
@@ -105,26 +104,6 @@ func (s *store) read(name string) ([]entry, error) {
 		return nil, fmt.Errorf("%w: %s: %w", ErrDamaged, s.path(name), err)
 	}
 	return entries, nil
-}
-
-func (s *store) readFile(name string) ([]byte, error) {
-	f, err := s.fsys.OpenFile(name, os.O_RDONLY, 0)
-	if err != nil {
-		return nil, err
-	}
-	size, err := f.Size()
-	if err == nil && size > maxState {
-		err = fmt.Errorf("%w: %s has %d bytes, at most %d are believable", ErrDamaged, name, size, maxState)
-	}
-	var b []byte
-	if err == nil {
-		b = make([]byte, size)
-		_, err = f.ReadAt(b, 0)
-		if errors.Is(err, io.EOF) {
-			err = nil
-		}
-	}
-	return b, errors.Join(err, f.Close())
 }
 
 // save stores entries, unless they are the stored ones.
