@@ -159,7 +159,7 @@ func (r *run) settle() {
 		}
 		left += n
 	}
-	if left > 0 && (cause == errDrain || cause == errLeft) {
+	if left > 0 && (errors.Is(cause, errDrain) || errors.Is(cause, errLeft)) {
 		r.note(fmt.Errorf("%d tuples, the first of them %v, were %w; they come again", left, lowest, cause))
 	}
 	for _, s := range r.spouts {

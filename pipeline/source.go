@@ -22,7 +22,7 @@ type Spout[M any] interface {
 	// Next waits until at least one tuple is there, writes what is ready to dst, at most len(dst) ≥ 1, and returns how many.
 	// As with io.Reader, the n tuples count whatever err says. err is
 	//
-	//   - io.EOF when the source is finished: what is in flight is completed, other sources go on;
+	//   - io.EOF itself, not wrapped, when the source is finished: what is in flight is completed, other sources go on;
 	//   - ctx.Err() when ctx ended: the topology was asked to stop;
 	//   - anything else when the source can't go on: the topology drains and Run returns the error. What can be waited out,
 	//     such as a broker that restarts, is waited out inside Next.

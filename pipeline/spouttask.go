@@ -71,14 +71,14 @@ func (t *spoutTask[M, T]) next(dst []Tuple[M]) (n int, err error) {
 	defer catch(&err)
 	n, err = t.spout.Next(t.run.stop, dst)
 	if n < 0 || n > len(dst) {
-		return 0, fmt.Errorf("Next returned %d tuples for %d places", n, len(dst))
+		return 0, fmt.Errorf("%d tuples returned by Next for %d places", n, len(dst))
 	}
 	return n, err
 }
 
 func (t *spoutTask[M, T]) end(err error) {
 	stopped := t.run.stop.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded))
-	if err == io.EOF || stopped {
+	if err == io.EOF || stopped { //nolint:errorlint // as with io.Reader, an io.EOF inside another error is a failure
 		return
 	}
 	t.run.giveUp(fmt.Errorf("source %q: %w", t.node.name, err))
