@@ -42,12 +42,14 @@ func (f *fields) number() bool {
 	return c == '-' || c >= '0' && c <= '9'
 }
 
-// err returns ErrSyntax with the line if it is bad.
+// err returns ErrSyntax if the line is bad. It names the verb only: other fields are not for everybody who reads a log.
 func (f *fields) err() error {
 	if !f.bad {
 		return nil
 	}
-	return fmt.Errorf("%w: %.80q", ErrSyntax, f.line)
+	f.pos = 0
+	n := f.left()
+	return fmt.Errorf("%w: %.20q with %d fields", ErrSyntax, f.word(), n)
 }
 
 // word takes the next field, which may be empty.

@@ -269,6 +269,21 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
+// TestSyntaxErrorText: the error says what was sent, but not all of it.
+func TestSyntaxErrorText(t *testing.T) {
+	for line, want := range map[string]string{
+		"put secret x 0 0 1 2\r\n":                 `protocol: bad line: "put" with 7 fields`,
+		"GET / HTTP/1.1\r\n":                       `protocol: bad line: "GET" with 3 fields`,
+		strings.Repeat("very long ", 999) + "\r\n": `protocol: bad line: "very" with 1998 fields`,
+		strings.Repeat("long", 99) + "\r\n":        `protocol: bad line: "longlonglonglonglong" with 1 fields`,
+		" \r\n":                                    `protocol: bad line: "" with 0 fields`,
+	} {
+		if _, err := requests(sent(line), protocol.Limits{}); err == nil || err.Error() != want {
+			t.Errorf("got error %q, want %q", err, want)
+		}
+	}
+}
+
 // TestEnds: the end of the stream is clean between messages only.
 func TestEnds(t *testing.T) {
 	whole := "put test 1 5 0 907060870 99\r\nhello"

@@ -170,7 +170,11 @@ func TestAliases(t *testing.T) {
 		for rd.Request(&q) == nil {
 			got = append(got, words(&q))
 			for _, alias := range [][]byte{q.Topic, q.Group, q.Item, q.TxKey, q.Body} {
+				_ = append(alias, "XXX"...)
 				_ = append(alias, "XXXXXXXXXXXXXXXXXXXX"...)
+			}
+			if after := words(&q); after != got[len(got)-1] {
+				t.Errorf("appending to a field made %s out of %s", after, got[len(got)-1])
 			}
 		}
 		wantWords(t, got, want)
@@ -204,46 +208,78 @@ func TestBuffered(t *testing.T) {
 	wantErr(t, rd.Request(&q), errDry)
 }
 
-// dryOnce runs dry before each of its pieces, as a source does that has a deadline.
-type dryOnce struct {
+// asking tells when it is asked and gives one piece each time.
+type asking struct {
 	pieces []string
-	wet    bool
+	tell   func()
 }
 
-func (d *dryOnce) Read(p []byte) (int, error) {
-	if d.wet = !d.wet; d.wet {
-		return 0, errDry
-	}
-	if len(d.pieces) == 0 {
+func (a *asking) Read(p []byte) (int, error) {
+	a.tell()
+	if len(a.pieces) == 0 {
 		return 0, io.EOF
 	}
-	n := copy(p, d.pieces[0])
-	d.pieces = d.pieces[1:]
+	n := copy(p, a.pieces[0])
+	a.pieces = a.pieces[1:]
 	return n, nil
 }
 
 // TestSourceAsked: the source is not asked while a whole message is buffered, so that a server may take being asked for
-// a sign that the input ran dry; and a request that was interrupted by an error of the source is there for another call.
+// a sign that the input ran dry.
 func TestSourceAsked(t *testing.T) {
-	src := &dryOnce{pieces: []string{"version 1\r\nversion 2\r\nput t 0 4 0 3\r\nab", "cdversion 4\r", "\n"}}
-	rd := protocol.NewReader(src, protocol.Limits{})
-	want := []string{
-		"dry", "version opaque=1", "version opaque=2", "dry", `put topic="t" checksum=-1 old opaque=3 body="abcd"`,
-		"dry", "version opaque=4", "dry", "EOF",
-	}
 	var got []string
-	for range want {
+	rd := protocol.NewReader(&asking{
+		pieces: []string{"version 1\r\nversion 2\r\nput t 0 4 0 3\r\nab", "cdversion 4\r", "\n"},
+		tell:   func() { got = append(got, "asked") },
+	}, protocol.Limits{})
+	for {
 		var q protocol.Request
-		switch err := rd.Request(&q); {
-		case errors.Is(err, errDry):
-			got = append(got, "dry")
-		case err != nil:
-			got = append(got, err.Error())
-		default:
-			got = append(got, words(&q))
+		if err := rd.Request(&q); err != nil {
+			wantErr(t, err, io.EOF)
+			break
+		}
+		got = append(got, words(&q))
+	}
+	wantWords(t, got, []string{
+		"asked", "version opaque=1", "version opaque=2", "asked", `put topic="t" checksum=-1 old opaque=3 body="abcd"`,
+		"asked", "version opaque=4", "asked",
+	})
+}
+
+// once gives all it has in one piece and counts how often it is asked.
+type once struct {
+	data  []byte
+	asked int
+}
+
+func (o *once) Read(p []byte) (int, error) {
+	o.asked++
+	n := copy(p, o.data)
+	o.data = o.data[n:]
+	return n, nil
+}
+
+// TestNotAskedInVain: what is buffered whole is taken without a look at the source, which might block.
+func TestNotAskedInVain(t *testing.T) {
+	for _, direct := range []bool{false, true} {
+		src := &once{data: bs("value 5 1\r\nhelloresult 200 0 2\r\n")}
+		rd := protocol.NewReader(src, protocol.Limits{})
+		var p protocol.Response
+		for _, want := range []string{"hello", ""} {
+			n, err := rd.ResponseLine(&p)
+			wantErr(t, err, nil)
+			if direct {
+				p.Body = make([]byte, n)
+				err = rd.ReadBody(p.Body)
+			} else {
+				p.Body, err = rd.Body(n)
+			}
+			wantErr(t, err, nil)
+			if string(p.Body) != want || src.asked != 1 {
+				t.Errorf("got body %q after asking %d times, want %q after 1", p.Body, src.asked, want)
+			}
 		}
 	}
-	wantWords(t, got, want)
 }
 
 // TestSourceErrors come out as they are.

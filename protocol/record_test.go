@@ -199,8 +199,15 @@ func TestCheckRecords(t *testing.T) {
 			t.Errorf("%s: CheckRecords changed its input", name)
 		}
 	}
-	if err := protocol.CheckRecords(append(hello, wrong...), 2); !strings.Contains(err.Error(), "record 1 at byte 25") {
-		t.Errorf("error %q does not say which record is bad", err)
+	for where, bad := range map[string][]byte{
+		"record 0 at byte 0":  wrong,
+		"record 1 at byte 25": append(bytes.Clone(hello), wrong...),
+		"record 2 at byte 50": append(bytes.Clone(two), hello[:24]...),
+		"record 0 at byte 0:": hello[:19],
+	} {
+		if err := protocol.CheckRecords(bad, 2); !strings.Contains(err.Error(), where) {
+			t.Errorf("error %q does not say which record is bad, want %q", err, where)
+		}
 	}
 }
 
