@@ -3,8 +3,8 @@ package vfs
 import "slices"
 
 const (
-	pageSize = 16 << 10
-	maxSize  = 64 << 30 // of a file in memory: a wild offset must be an error, not a table of pages that fills the machine
+	pageSize = 4 << 10
+	maxSize  = 16 << 30 // of a file in memory: a wild offset must be an error, not a table of pages that fills the machine
 )
 
 // content is the bytes of a file in pages. Contents share pages until one of them writes: a clone costs no copy of

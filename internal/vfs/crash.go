@@ -93,13 +93,6 @@ func (c *copier) copyNames(names map[string]*inode) map[string]*inode {
 	return to
 }
 
-func (f *fileData) clone() fileData {
-	to := *f
-	to.live, to.safe = f.live.clone(), f.safe.clone()
-	to.edits, to.buf = slices.Clone(f.edits), slices.Clone(f.buf)
-	return to
-}
-
 // survivor returns the content after a crash.
 func (f *fileData) survivor(rng *rand.Rand) content {
 	c := f.safe.clone()
@@ -111,46 +104,46 @@ func (f *fileData) survivor(rng *rand.Rand) content {
 		switch fate {
 		case 0: // the disk saw nothing of it all
 		case 1: // it saw everything
-			e.apply(&c, f.buf)
+			e.apply(&c)
 		default:
-			e.survive(&c, f.buf, rng)
+			e.survive(&c, rng)
 		}
 	}
 	return c
 }
 
-func (e edit) apply(c *content, buf []byte) {
+func (e edit) apply(c *content) {
 	if e.truncate {
 		c.truncate(e.off)
 	} else {
-		c.writeAt(buf[e.from:e.to], e.off)
+		c.writeAt(e.data, e.off)
 	}
 }
 
 // survive applies what reached the disk of an edit: all, nothing, or some sectors of it.
-func (e edit) survive(c *content, buf []byte, rng *rand.Rand) {
+func (e edit) survive(c *content, rng *rand.Rand) {
 	fate := rng.IntN(4)
 	if fate == 0 || e.truncate && fate == 1 {
-		e.apply(c, buf)
+		e.apply(c)
 		return
 	}
 	if e.truncate {
 		return
 	}
-	end := e.off + int64(e.to-e.from)
+	end := e.off + int64(len(e.data))
 	switch fate {
 	case 1: // nothing of the data
 	case 2: // the first part
 		cut := min(end, e.off/sectorSize*sectorSize+sectorSize*rng.Int64N((end-e.off)/sectorSize+2))
 		if cut > e.off {
-			c.writeAt(buf[e.from:e.from+int(cut-e.off)], e.off)
+			c.writeAt(e.data[:cut-e.off], e.off)
 		}
 	case 3: // any parts, of one to 128 sectors
 		unit := int64(sectorSize) << rng.IntN(8)
 		for at := e.off; at < end; {
 			next := min(end, (at/unit+1)*unit)
 			if rng.IntN(2) == 0 {
-				c.writeAt(buf[e.from+int(at-e.off):e.from+int(next-e.off)], at)
+				c.writeAt(e.data[at-e.off:next-e.off], at)
 			}
 			at = next
 		}

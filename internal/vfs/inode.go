@@ -2,6 +2,7 @@ package vfs
 
 import (
 	"io/fs"
+	"slices"
 	"time"
 )
 
@@ -25,42 +26,61 @@ func newDir(perm fs.FileMode) *inode {
 	}
 }
 
+// maxChunk is the most memory that a file keeps for edits to come. Batches of the usual size fit.
+const maxChunk = 4 << 20
+
 // fileData is a file's content, now and after its last sync, and every edit in between.
 type fileData struct {
 	live, safe content
 	edits      []edit
-	buf        []byte // the bytes of the edits that write
+	chunk      []byte // room for the bytes of edits, filled up to its length
 	lo, hi     int    // pages in which live and safe may differ; none if hi is 0
 }
 
 // edit is one write, or one change of the size, not yet synced.
 type edit struct {
 	truncate bool
-	off      int64 // where the write begins; truncate: the new size
-	from, to int   // the bytes written, in fileData.buf
+	off      int64  // where the write begins; truncate: the new size
+	data     []byte // what was written
 }
 
 func (f *fileData) write(b []byte, off int64) {
 	if len(b) == 0 {
 		return
 	}
-	f.touch(min(off, f.live.size), off+int64(len(b)))
-	from := len(f.buf)
-	f.buf = append(f.buf, b...)
-	f.edits = append(f.edits, edit{off: off, from: from, to: len(f.buf)})
+	f.touch(off, off+int64(len(b)))
+	f.edits = append(f.edits, edit{off: off, data: f.keep(b)})
 	f.live.writeAt(b, off)
+}
+
+// keep copies b to where it stays until the next sync.
+func (f *fileData) keep(b []byte) []byte {
+	if cap(f.chunk)-len(f.chunk) < len(b) {
+		f.chunk = make([]byte, 0, max(len(b), min(2*cap(f.chunk), maxChunk), 1<<10))
+	}
+	from := len(f.chunk)
+	f.chunk = append(f.chunk, b...)
+	return f.chunk[from:len(f.chunk):len(f.chunk)]
+}
+
+// clone returns a copy with the same edits.
+func (f *fileData) clone() fileData {
+	f.chunk = nil // the copy refers to it: it can't be filled anew after the next sync
+	return fileData{live: f.live.clone(), safe: f.safe.clone(), edits: slices.Clone(f.edits), lo: f.lo, hi: f.hi}
 }
 
 func (f *fileData) truncate(n int64) {
 	if n == f.live.size {
 		return
 	}
-	f.touch(min(n, f.live.size), max(n, f.live.size))
+	if n < f.live.size {
+		f.touch(n, f.live.size)
+	}
 	f.edits = append(f.edits, edit{truncate: true, off: n})
 	f.live.truncate(n)
 }
 
-// touch notes that the bytes from..to are no longer what was synced.
+// touch notes that the bytes from..to are no longer what was synced. Where a file only grows, both contents are zeros.
 func (f *fileData) touch(from, to int64) {
 	lo, hi := int(from/pageSize), pagesFor(to)
 	if f.hi > 0 {
@@ -78,9 +98,13 @@ func (f *fileData) sync() {
 
 // forget drops the edits. Their room is kept for those up to the next sync, unless it is much.
 func (f *fileData) forget() {
-	f.edits, f.buf = f.edits[:0], f.buf[:0]
-	if cap(f.buf) > 8<<20 || cap(f.edits) > 1<<16 {
-		f.edits, f.buf = nil, nil
+	clear(f.edits)
+	f.edits, f.chunk = f.edits[:0], f.chunk[:0]
+	if cap(f.edits) > 1<<12 {
+		f.edits = nil
+	}
+	if cap(f.chunk) > maxChunk {
+		f.chunk = nil
 	}
 	f.lo, f.hi = 0, 0
 }

@@ -17,7 +17,7 @@ import (
 
 // Mem is a file system in memory, for tests and for programs that want to keep nothing. It behaves as OS on Linux, and
 // remembers what was synced: Crash tells what a power failure would leave. It has no links, keeps modes without enforcing
-// them, and takes relative names as relative to its root. A file holds at most 64 GiB (EFBIG beyond).
+// them, and takes relative names as relative to its root. A file holds at most 16 GiB (EFBIG beyond).
 //
 // All methods may be called concurrently.
 type Mem struct {
@@ -129,14 +129,6 @@ func (m *Mem) Rename(oldname, newname string) error {
 }
 
 func (m *Mem) rename(oldname, newname string) error {
-	n, err := m.find(oldname)
-	if err != nil {
-		return err
-	}
-	target, err := m.find(newname)
-	if err == nil && target.mode.IsDir() {
-		return syscall.EEXIST
-	}
 	from, oldBase, err := m.parent(oldname)
 	if err != nil {
 		return err
@@ -145,7 +137,14 @@ func (m *Mem) rename(oldname, newname string) error {
 	if err != nil {
 		return err
 	}
+	n, err := m.find(oldname)
+	if err != nil {
+		return err
+	}
+	target, _ := m.find(newname)
 	switch {
+	case target != nil && target.mode.IsDir():
+		return syscall.EEXIST
 	case n == m.root:
 		return syscall.EBUSY
 	case n == target:
