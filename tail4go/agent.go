@@ -91,11 +91,15 @@ func (a *Agent) run(ctx context.Context) error {
 	return err
 }
 
-// flush waits for what is on its way.
+// flush waits for what is on its way, and sends again what fails: a line that is stored behind one that failed would
+// otherwise come twice.
 func (a *Agent) flush(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.cfg.StopWait)
 	defer cancel()
 	err := a.sender.Flush(ctx)
+	for _, in := range a.inputs {
+		err = errors.Join(err, in.drain(ctx))
+	}
 	if s := a.Stats(); s.InFlight > 0 {
 		a.log.Warn("stopping without acknowledgement of all lines: they will be sent again", "wait_bytes", s.InFlight, "err", err)
 	}

@@ -42,6 +42,7 @@ type reading struct {
 type sight struct {
 	handle *os.File // nil: closed, or taken over by the file's next life after it was cut off
 	id     fileID
+	born   int64
 	links  uint64
 	now    string    // the name under which it was seen last
 	seen   uint64    // the scan that saw it last
@@ -75,7 +76,7 @@ func (f *file) entry(input string) entry {
 		f.saved = mark
 	}
 	return entry{
-		Input: input, Dev: f.id.dev, Ino: f.id.ino, Seq: f.seq, Path: escaped(f.path), Now: escaped(f.now),
+		Input: input, Dev: f.id.dev, Ino: f.id.ino, Born: f.born, Seq: f.seq, Path: escaped(f.path), Now: escaped(f.now),
 		Pos: mark.at, Part: mark.part, Size: f.size, Head: f.head, Tail: f.tail, Done: f.ended,
 	}
 }

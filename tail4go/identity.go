@@ -58,10 +58,10 @@ func tailDigest(r io.ReaderAt, pos int64) (digest, error) {
 	return digestOf(r, pos-n, int(n))
 }
 
-// isFileOf reports whether an open file holds what an entry remembers: the same first bytes, and the same ones before the
-// position. A file that was cut off or written anew doesn't. An empty file is told by its name.
-func (e *entry) isFileOf(r io.ReaderAt, path string, size int64) (bool, error) {
-	if size < e.Pos || e.Head.N == 0 && path != string(e.Now) {
+// isContentOf reports whether an open file holds what an entry remembers: the same first bytes, and the same ones before the
+// position. A file that was cut off or written anew doesn't.
+func (e *entry) isContentOf(r io.ReaderAt, size int64) (bool, error) {
+	if size < e.Pos {
 		return false, nil
 	}
 	head, err := digestOf(r, 0, e.Head.N)

@@ -38,7 +38,8 @@ type input struct {
 	byName   map[string]*file  // the latest file of a first name
 	known    map[fileID]*entry // files that are not followed
 	problems map[string]string // paths that can't be read, with the cause
-	names    map[string]bool   // of known files, until the first scan is over
+	starting bool              // until a first scan has seen all files
+	names    map[string]bool   // of files known before; nil after the start
 	matched  int
 	touched  bool // known or files changed since the last save
 
@@ -71,7 +72,9 @@ func newInput(in Input, cfg Config, sender Sender, count *counters, entries []en
 		byName: make(map[string]*file),
 		known:  make(map[fileID]*entry),
 		names:  make(map[string]bool),
-		buf:    make([]byte, chunkBytes),
+
+		starting: true,
+		buf:      make([]byte, chunkBytes),
 	}
 	for k := range entries {
 		e := &entries[k]
@@ -206,7 +209,7 @@ func (in *input) isSettled() (ok bool, since time.Time) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	s := in.settled.Load()
-	if in.round == 0 || s == nil || s.changes != in.changes || in.flush.Load() && !s.flushed {
+	if in.starting || s == nil || s.changes != in.changes || in.flush.Load() && !s.flushed {
 		return false, in.news
 	}
 	for _, f := range in.files {

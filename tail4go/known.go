@@ -63,7 +63,7 @@ func (in *input) findMoved(e *entry, seen []sighting) {
 		if err != nil {
 			continue
 		}
-		same, err := e.isFileOf(h, s.path, fi.Size())
+		same, err := e.isContentOf(h, fi.Size())
 		_ = h.Close()
 		if err != nil || !same {
 			continue
@@ -71,7 +71,7 @@ func (in *input) findMoved(e *entry, seen []sighting) {
 		in.log.Warn("file has another device or inode than before and the same content: it is taken for the same",
 			"path", s.path, "pos", e.Pos)
 		delete(in.known, e.id())
-		e.Dev, e.Ino = s.id.dev, s.id.ino
+		e.Dev, e.Ino, e.Born = s.id.dev, s.id.ino, 0
 		in.known[s.id] = e
 		return
 	}

@@ -67,6 +67,31 @@ func (in *input) catchUp(ctx context.Context, f *file, now time.Time) error {
 	return nil
 }
 
+// drain sends lines again that failed, until none are left or ctx ends; the reader has ended.
+func (in *input) drain(ctx context.Context) error {
+	for {
+		now := time.Now()
+		var next time.Time
+		for _, f := range in.list() {
+			failed := f.win.failed.Load() > 0
+			if f.handle == nil || !failed && !f.retry.on {
+				continue
+			}
+			if !f.due.After(now) || !f.retry.on {
+				if err := in.catchUp(ctx, f, now); err != nil {
+					return err
+				}
+			}
+			if next.IsZero() || f.due.Before(next) {
+				next = f.due
+			}
+		}
+		if next.IsZero() || !in.sleep(ctx, next) {
+			return ctx.Err()
+		}
+	}
+}
+
 // resend sends a line again. The file is where it is kept.
 func (in *input) resend(ctx context.Context, f *file, l failure) error {
 	n := int(l.to.at - l.from.at)

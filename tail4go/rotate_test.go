@@ -394,12 +394,14 @@ func (b *bench) stored() []entry {
 func TestRetention(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, "*.log")
+		b.cfg.Retention = time.Hour
+		b.cfg.ScanInterval, b.cfg.SaveInterval = 10*time.Second, 10*time.Second
 		b.write("a.log", "1\n")
 		r := newRecorder(nil)
 		b.start(r)
-		wait(10 * time.Second)
+		wait(20 * time.Second)
 		b.rename("a.log", "a.old")
-		wait(time.Hour)
+		wait(50 * time.Minute)
 		if s := b.agent.Stats(); s.Open != 0 {
 			t.Errorf("%d files are open, want none", s.Open)
 		}
@@ -408,7 +410,7 @@ func TestRetention(t *testing.T) {
 		wait(time.Minute)
 		wantLines(t, r.lines(), "1", "2")
 		b.rename("b.log", "a.old")
-		wait(25 * time.Hour)
+		wait(65 * time.Minute)
 		b.write("c.log", "3\n") // something to store
 		wait(time.Minute)
 		if entries := b.stored(); len(entries) != 1 {

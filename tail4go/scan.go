@@ -67,7 +67,7 @@ func (in *input) scan(now time.Time) (moving bool) {
 			fresh = append(fresh, s)
 		}
 	}
-	if in.round == 1 {
+	if in.starting {
 		fresh = append(fresh, in.findKnown(seen)...)
 	}
 	// The oldest first: it gets the lowest number.
@@ -85,7 +85,7 @@ func (in *input) scan(now time.Time) (moving bool) {
 			in.saw(f, s)
 			met = append(met, f)
 		case errors.Is(err, fs.ErrNotExist):
-			moving = true
+			moving = moving || !s.aside
 		case !errors.Is(err, errNotRegular):
 			problems[s.path] = err.Error()
 		}
@@ -93,8 +93,10 @@ func (in *input) scan(now time.Time) (moving bool) {
 	if len(met) > 0 {
 		in.follow(met...)
 	}
-	in.names = nil
-	in.missKnown(now)
+	if in.starting && !moving {
+		in.missKnown(now)
+		in.starting, in.names = false, nil
+	}
 	in.checkNames(byPath, now)
 	in.report(problems)
 	in.kick()
@@ -210,9 +212,9 @@ func (in *input) recognise(s sighting, h *os.File, fi os.FileInfo) (*file, error
 		return nil, fs.ErrNotExist // renamed since the scan looked: the next one sorts it out
 	}
 	f := &file{path: s.path}
-	f.sight = sight{handle: h, id: id, links: links, now: s.path, size: fi.Size()}
+	f.sight = sight{handle: h, id: id, born: born(h), links: links, now: s.path, size: fi.Size()}
 	if e := in.known[id]; e != nil {
-		same, err := e.isFileOf(h, s.path, f.size)
+		same, err := in.isSame(e, f)
 		if err != nil {
 			return nil, err
 		}
@@ -232,12 +234,24 @@ func (in *input) recognise(s sighting, h *os.File, fi os.FileInfo) (*file, error
 	return f, in.begin(f)
 }
 
+// isSame reports whether a file that has the inode of a known one is that one. An empty file without a birth is told by its
+// name.
+func (in *input) isSame(e *entry, f *file) (bool, error) {
+	switch {
+	case e.Born != f.born && e.Born != 0 && f.born != 0:
+		return false, nil
+	case e.Head.N == 0 && (e.Born == 0 || f.born == 0) && f.now != string(e.Now):
+		return false, nil
+	}
+	return e.isContentOf(f.handle, f.size)
+}
+
 // begin decides where to begin in a new file.
 func (in *input) begin(f *file) (err error) {
 	f.seq = in.nextSeq
 	in.nextSeq++
 	// A file that took the name of a known one came later than the agent's first start.
-	if in.round == 1 && in.Start == End && !in.names[f.path] {
+	if in.starting && in.Start == End && !in.names[f.path] {
 		if f.pos.at, err = lastLine(f.handle, f.size, in.cfg.MaxLine); err != nil {
 			return err
 		}

@@ -29,10 +29,11 @@ type entry struct {
 	Input string  `json:"input"`
 	Dev   uint64  `json:"dev"`
 	Ino   uint64  `json:"ino"`
-	Seq   uint64  `json:"seq"`  // files of an input in the order in which they were found
-	Path  escaped `json:"path"` // first name
-	Now   escaped `json:"now"`  // last name
-	Pos   int64   `json:"pos"`  // everything before it is acknowledged
+	Born  int64   `json:"born,omitempty"` // nanoseconds since 1970, where the file system tells
+	Seq   uint64  `json:"seq"`            // files of an input in the order in which they were found
+	Path  escaped `json:"path"`           // first name
+	Now   escaped `json:"now"`            // last name
+	Pos   int64   `json:"pos"`            // everything before it is acknowledged
 	Part  int     `json:"part,omitempty"`
 	Size  int64   `json:"size"`
 	Head  digest  `json:"head"`           // of the file's first bytes

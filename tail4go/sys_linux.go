@@ -24,3 +24,20 @@ func noWriter(h *os.File) bool {
 	})
 	return err == nil && granted
 }
+
+// born returns when a file was made, in nanoseconds since 1970; 0 if its file system does not tell. It tells an inode that is
+// used again from the same file.
+func born(h *os.File) int64 {
+	conn, err := h.SyscallConn()
+	if err != nil {
+		return 0
+	}
+	var st unix.Statx_t
+	controlErr := conn.Control(func(fd uintptr) {
+		err = unix.Statx(int(fd), "", unix.AT_EMPTY_PATH, unix.STATX_BTIME, &st)
+	})
+	if err != nil || controlErr != nil || st.Mask&unix.STATX_BTIME == 0 {
+		return 0
+	}
+	return st.Btime.Sec*1e9 + int64(st.Btime.Nsec)
+}
