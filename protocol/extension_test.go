@@ -112,7 +112,7 @@ func TestStatusError(t *testing.T) {
 			t.Errorf("%q is the error %v", ok, p.Err())
 		}
 	}
-	if got := protocol.Verb(200).String(); got != "verb 200" {
+	if got := (protocol.VerbValue + 1).String(); got != "verb 12" {
 		t.Errorf("a verb that is none is called %q", got)
 	}
 }

@@ -54,6 +54,8 @@ func TestDecodedCapacity(t *testing.T) {
 	buf := protocol.AppendMessage(nil, 1, bs("attr"), bs("payload"))
 	buf = protocol.AppendMessage(buf, 2, nil, bs("next"))
 	before := bytes.Clone(buf)
+	first, _ := protocol.DecodeRecord(buf)
+	_ = append(first.Body, "xxxxxxxx"...)
 	for _, r := range protocol.Records(buf) {
 		attr, payload, err := r.Content()
 		if err != nil {
