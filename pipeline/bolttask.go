@@ -166,7 +166,7 @@ func (t *boltTask[T, U]) span(values []T, anchors []anchor, first int) {
 			t.user = false
 			t.counts.out.n += int64(len(t.emitted))
 			t.out.deliver(t.emitted, a)
-			t.emitted = t.emitted[:0]
+			t.forget()
 			continue
 		}
 		t.user = false
@@ -174,9 +174,21 @@ func (t *boltTask[T, U]) span(values []T, anchors []anchor, first int) {
 	}
 }
 
+// forget empties emitted, and keeps nothing it referred to.
+func (t *boltTask[T, U]) forget() {
+	clear(t.emitted)
+	t.emitted = t.emitted[:0]
+	if cap(t.emitted) > maxKept {
+		t.emitted = nil
+	}
+}
+
+// maxKept is how much room for emitted tuples a task keeps after one that became very many.
+const maxKept = 64 * maxBatch
+
 // fail drops what the bolt emitted and parks the tuple for its next attempt, or gives it up.
 func (t *boltTask[T, U]) fail(v T, a anchor, attempt int, err error) {
-	t.emitted = t.emitted[:0]
+	t.forget()
 	cfg := &t.run.top.cfg
 	if attempt >= cfg.Attempts || isPermanent(err) {
 		t.counts.failed.n++

@@ -43,6 +43,36 @@ func TestHashSpreadsEvenly(t *testing.T) {
 	}
 }
 
+// Two tasks that give back the last tokens at the same moment: one of them ends the tuple, and the slot is ready for the next.
+func TestSlotGivenBackAtOnce(t *testing.T) {
+	tests := []struct {
+		name    string
+		tokens  int32
+		seen, n []int32 // one call after the other
+		last    []bool
+		left    int32
+	}{
+		{"one", 1, []int32{1}, []int32{1}, []bool{true}, 1},
+		{"all at once", 5, []int32{5}, []int32{5}, []bool{true}, 1},
+		{"one after the other", 2, []int32{2, 1}, []int32{1, 1}, []bool{false, true}, 1},
+		{"at the same moment", 2, []int32{2, 2}, []int32{1, 1}, []bool{false, true}, 1},
+		{"several at the same moment", 5, []int32{5, 5}, []int32{3, 2}, []bool{false, true}, 1},
+		{"some", 5, []int32{5}, []int32{3}, []bool{false}, 2},
+	}
+	for _, tt := range tests {
+		var s slot
+		s.tokens.Store(tt.tokens)
+		for i, seen := range tt.seen {
+			if got := s.give(seen, tt.n[i]); got != tt.last[i] {
+				t.Errorf("%s: call %d returned %v, want %v", tt.name, i, got, tt.last[i])
+			}
+		}
+		if got := s.tokens.Load(); got != tt.left {
+			t.Errorf("%s: %d tokens at the end, want %d", tt.name, got, tt.left)
+		}
+	}
+}
+
 func TestPace(t *testing.T) {
 	tests := []struct {
 		name string

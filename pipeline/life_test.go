@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -396,4 +397,90 @@ func TestBackPressure(t *testing.T) {
 		}
 		src.Check(t)
 	})
+}
+
+// A tuple that is stuck holds the window only as far as the window reaches: room below it is used.
+func TestWindowIsUsedWithAStuckTuple(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		src, sink := numbers(1000), &pipelinetest.Sink[int]{}
+		top := pipeline.New("t", pipeline.Config{MaxPending: 100, Backoff: time.Hour, MaxBackoff: time.Hour})
+		pipeline.Map(from(top, src), "step", failing(99, 1)).To(sink)
+		ended := make(chan error)
+		go func() { ended <- top.Run(context.Background()) }()
+		synctest.Wait()
+		if n := len(sink.Values()); n < 170 || n > 199 {
+			t.Errorf("%d tuples stored while tuple 99 is stuck, want 99 before it and 75 to 100 behind it", n)
+		}
+		if err := <-ended; err != nil {
+			t.Fatal(err)
+		}
+		src.Check(t)
+	})
+}
+
+// blocks is a source of values that are only in the topology.
+type blocks struct {
+	left  int
+	alive *atomic.Int64
+}
+
+func (*blocks) Name() string { return "blocks" }
+
+func (b *blocks) Open(context.Context, pipeline.Task) (pipeline.Spout[*[1024]byte], error) {
+	return b, nil
+}
+
+func (b *blocks) Next(ctx context.Context, dst []pipeline.Tuple[*[1024]byte]) (int, error) {
+	if b.left == 0 {
+		<-ctx.Done()
+		return 0, ctx.Err()
+	}
+	n := min(len(dst), b.left)
+	for i := range n {
+		v := new([1024]byte)
+		b.alive.Add(1)
+		runtime.AddCleanup(v, func(alive *atomic.Int64) { alive.Add(-1) }, b.alive)
+		dst[i] = pipeline.Tuple[*[1024]byte]{Value: v}
+	}
+	b.left -= n
+	return n, nil
+}
+
+func (*blocks) Close(context.Context) error { return nil }
+
+// discard is a sink that tells how many tuples it was given.
+type discard[T any] struct{ n atomic.Int64 }
+
+func (d *discard[T]) Write(_ context.Context, batch []T) error {
+	d.n.Add(int64(len(batch)))
+	return nil
+}
+func (*discard[T]) Close(context.Context) error { return nil }
+
+// A topology that waits keeps nothing of what went through it.
+func TestDoneTuplesAreFreed(t *testing.T) {
+	const n = 5000
+	var alive atomic.Int64
+	sink := &discard[*[1024]byte]{}
+	top := pipeline.New("t", pipeline.Config{})
+	s := from(top, &blocks{left: n, alive: &alive})
+	twice := pipeline.FlatMap(s, "flat", func(_ context.Context, v *[1024]byte, emit func(*[1024]byte)) error {
+		emit(v)
+		emit(v)
+		return nil
+	})
+	pipeline.Map(twice, "map", func(_ context.Context, v *[1024]byte) (*[1024]byte, error) { return v, nil }).To(sink)
+	stop := running(top)
+	for sink.n.Load() < 2*n {
+		runtime.Gosched()
+	}
+	for tries := 0; alive.Load() > 0 && tries < 100; tries++ {
+		runtime.GC()
+	}
+	if left := alive.Load(); left > 0 {
+		t.Errorf("%d of %d tuples are still held", left, n)
+	}
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
 }

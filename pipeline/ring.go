@@ -92,14 +92,8 @@ func (r *ring) take(slot uint32, n int) { r.slots[slot].tokens.Add(int32(n)) }
 // release gives n tokens back. With the last one the source tuple is done.
 func (r *ring) release(slot uint32, n int) {
 	s := &r.slots[slot]
-	// If all tokens left are the caller's, nobody else can change the count.
-	if left := s.tokens.Load(); left != int32(n) {
-		if s.tokens.Add(int32(-n)) != 0 {
-			return
-		}
-		s.tokens.Store(1)
-	} else if n != 1 {
-		s.tokens.Store(1)
+	if !s.give(s.tokens.Load(), int32(n)) {
+		return
 	}
 	s.ack.Done(nil)
 	s.done.Store(s.done.Load() + 1) // from here on the slot is the spout's
@@ -109,6 +103,20 @@ func (r *ring) release(slot uint32, n int) {
 		default:
 		}
 	}
+}
+
+// give gives n tokens back and tells whether they were the last; seen is a count read just before.
+func (s *slot) give(seen, n int32) bool {
+	switch {
+	case seen != n:
+		if s.tokens.Add(-n) != 0 {
+			return false
+		}
+		s.tokens.Store(1) // for the next tuple
+	case n != 1: // all that are left are the caller's, so nobody else can change the count
+		s.tokens.Store(1)
+	}
+	return true
 }
 
 // free passes what is done and returns how many slots can be handed out.
