@@ -117,7 +117,7 @@ func newRoot() *cobra.Command {
 	}
 	root.CompletionOptions.HiddenDefaultCmd = false
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	root.AddCommand(newLocal(), newPut(), newGet(), newConsume(), newTail(), newStats(), newVersion())
+	root.AddCommand(newLocal(), newPut(), newGet(), newConsume(), newTail(), newDemo(), newStats(), newVersion())
 	for _, c := range root.Commands() {
 		c.Args = usageArgs(c.Args)
 	}

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -249,4 +251,20 @@ func (r *rotator) written() (lines, bytes int64, rotations int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.lines, r.bytes, r.rotations
+}
+
+// perSecond returns the lines of each second, from the first to the last that has any.
+func (r *rotator) perSecond() []int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.seconds) == 0 {
+		return nil
+	}
+	seconds := slices.Sorted(maps.Keys(r.seconds))
+	first := seconds[0]
+	counts := make([]int, seconds[len(seconds)-1]-first+1)
+	for s, n := range r.seconds {
+		counts[s-first] = n
+	}
+	return counts
 }
