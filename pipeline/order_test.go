@@ -156,13 +156,11 @@ func TestGroupings(t *testing.T) {
 			}
 		}
 	})
-	t.Run("default: one task, all are used", func(t *testing.T) {
-		used := make(map[string]int)
-		for _, tasks := range tasksOf(t, func(s pipeline.Stream[passed]) pipeline.Stream[passed] { return s }) {
-			used[tasks]++
-		}
-		if len(used) != 4 {
-			t.Errorf("tuples per task: %v, want four tasks", used)
+	t.Run("default: any one task", func(t *testing.T) { // that all are used: TestSlowStageSharesWork
+		for v, tasks := range tasksOf(t, func(s pipeline.Stream[passed]) pipeline.Stream[passed] { return s }) {
+			if len(tasks) != 1 {
+				t.Fatalf("tuple %v went to tasks %s, want one", v, tasks)
+			}
 		}
 	})
 }
