@@ -3,6 +3,7 @@ package pipeline_test
 import (
 	"context"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -154,9 +155,10 @@ func TestString(t *testing.T) {
 func TestStats(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		src, letters := pipelinetest.NewSource("in", upTo(100)), &pipelinetest.Sink[pipeline.DeadLetter]{}
-		broken := true
+		var broken atomic.Bool
+		broken.Store(true)
 		sink := &pipelinetest.Sink[int]{OnWrite: func(context.Context, int, []int) error {
-			if broken {
+			if broken.Load() {
 				return errBoom
 			}
 			return nil
@@ -189,7 +191,7 @@ func TestStats(t *testing.T) {
 			pipeline.Stats{Stage: "step.sink", Kind: "sink", Tasks: 1, In: 49, Retried: 1, Pending: 49},
 			pipeline.Stats{Stage: "dead-letters", Kind: "sink", Tasks: 1},
 		)
-		broken = false
+		broken.Store(false)
 		if err := stop(); err != nil {
 			t.Fatal(err)
 		}
