@@ -1,6 +1,7 @@
 package protocol_test
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"runtime"
@@ -141,6 +142,41 @@ func (m *meter) Read(p []byte) (int, error) {
 	n := copy(p, m.data)
 	m.data = m.data[n:]
 	return n, nil
+}
+
+// roomy notes how much room its source is offered at once.
+type roomy struct {
+	src  io.Reader
+	room int
+}
+
+func (r *roomy) Read(p []byte) (int, error) {
+	r.room = max(r.room, len(p))
+	return r.src.Read(p)
+}
+
+// TestReadAhead: who sends as much as we take is read in bigger pieces, up to a limit; who sends little costs little.
+func TestReadAhead(t *testing.T) {
+	line := []byte("version 1\r\n")
+	for name, v := range map[string]struct {
+		src      io.Reader
+		from, to int
+	}{
+		"flood":   {&endless{data: bytes.Repeat(line, 100_000)}, 256 << 10, 256 << 10},
+		"trickle": {&chunked{data: bytes.Repeat(line, 300_000), sizes: []int{len(line)}}, 16 << 10, 16 << 10},
+	} {
+		src := &roomy{src: v.src}
+		rd := protocol.NewReader(src, protocol.Limits{})
+		var q protocol.Request
+		for range 300_000 {
+			if err := rd.Request(&q); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if src.room < v.from || src.room > v.to {
+			t.Errorf("%s: %d bytes asked for at once, want %d to %d", name, src.room, v.from, v.to)
+		}
+	}
 }
 
 // TestMemoryGrowsWithArrival: a peer that announces much and sends little makes us hold little.

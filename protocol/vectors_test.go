@@ -245,6 +245,9 @@ func TestTxKeys(t *testing.T) {
 		"XID:1:0a1:0bf:q":                protocol.TxXA, // an odd last digit is ignored
 		"XID:2147483647:0a:0b:属性":        protocol.TxXA,
 		"XID:2147483648:0a:0b:q":         protocol.TxInvalid,
+		"XID:1:0AFF:09af:q":              protocol.TxXA,
+		"XID:1:0a:0G:q":                  protocol.TxInvalid,
+		"XID:1:0a::0b:q":                 protocol.TxInvalid,
 		"XID:1:0a:0b::":                  protocol.TxInvalid,
 		"XID:1:0a:0b:q:r":                protocol.TxInvalid,
 		"XID:1:0a:0g:q":                  protocol.TxInvalid,
