@@ -125,7 +125,7 @@ func (a *Agent) keep(ctx context.Context, stop context.CancelCauseFunc) {
 	}
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
-	var w waiting
+	var w said
 	for saved := time.Now(); ; {
 		select {
 		case <-ctx.Done():
@@ -135,9 +135,7 @@ func (a *Agent) keep(ctx context.Context, stop context.CancelCauseFunc) {
 		now := time.Now()
 		if now.Sub(saved) >= a.cfg.SaveInterval {
 			saved = now
-			if err := a.save(); err != nil {
-				a.log.Error("positions could not be stored; trying again", "err", err)
-			}
+			a.saveAndSay(&w, now)
 		}
 		a.warn(&w, now)
 		if a.cfg.Idle > 0 && a.isIdle(now) {
@@ -192,11 +190,11 @@ func (a *Agent) save() error {
 	return err
 }
 
-// waiting is what was said about lines that wait.
-type waiting struct {
-	said  time.Time // zero: nothing, or that all is well again
-	acked int64
-	moved time.Time // when acked grew last
+// said is what was last said about things that go wrong, so that it is not said all the time.
+type said struct {
+	waiting, unsaved time.Time // zero: nothing, or that all is well again
+	acked            int64
+	moved            time.Time // when acked grew last
 }
 
 const (
@@ -205,24 +203,41 @@ const (
 )
 
 // warn says how many bytes wait while sending fails or nothing is acknowledged.
-func (a *Agent) warn(w *waiting, now time.Time) {
-	fault := a.fault()
-	if fault == "" && w.said.IsZero() && a.count.read.Load() == w.acked {
+func (a *Agent) warn(w *said, now time.Time) {
+	fault, settled := a.fault(), true
+	for _, in := range a.inputs {
+		ok, _ := in.isSettled()
+		settled = settled && ok
+	}
+	if fault == "" && settled && w.waiting.IsZero() {
 		w.moved = now
 		return
 	}
 	s := a.Stats()
-	if s.Acked != w.acked || s.InFlight == 0 {
+	if s.Acked != w.acked || settled {
 		w.acked, w.moved = s.Acked, now
 	}
 	waits := fault != "" || now.Sub(w.moved) >= stalled
 	switch {
-	case waits && now.Sub(w.said) >= sayAgain:
-		w.said = now
+	case waits && now.Sub(w.waiting) >= sayAgain:
+		w.waiting = now
 		a.log.Warn("lines wait in their files", "wait_bytes", s.Lag, "in_flight_bytes", s.InFlight, "err", fault)
-	case !waits && !w.said.IsZero():
-		w.said = time.Time{}
+	case !waits && !w.waiting.IsZero():
+		w.waiting = time.Time{}
 		a.log.Info("lines are acknowledged again", "wait_bytes", s.Lag)
+	}
+}
+
+// saveAndSay stores the positions, and says so if they can't be.
+func (a *Agent) saveAndSay(w *said, now time.Time) {
+	err := a.save()
+	switch {
+	case err != nil && now.Sub(w.unsaved) >= sayAgain:
+		w.unsaved = now
+		a.log.Error("positions can't be stored; trying again", "err", err)
+	case err == nil && !w.unsaved.IsZero():
+		w.unsaved = time.Time{}
+		a.log.Info("positions are stored again")
 	}
 }
 
@@ -240,14 +255,14 @@ func (a *Agent) fault() string {
 // Stats returns the numbers as they are now.
 func (a *Agent) Stats() Stats {
 	s := Stats{
-		Lines: a.count.lines.Load(), Read: a.count.read.Load(), Resent: a.count.resent.Load(),
+		Lines: a.count.lines.Load(), Acked: a.count.acked.Load(), Resent: a.count.resent.Load(),
 		Rotated: a.count.rotated.Load(), Truncated: a.count.truncated.Load(), Lost: a.count.lost.Load(),
 		SaveErrors: a.count.saveErrors.Load(), LastFailure: a.fault(),
 	}
 	for _, in := range a.inputs {
 		in.stats(&s)
 	}
-	s.Acked = s.Read - s.InFlight
+	s.Read = s.Acked + s.InFlight
 	slices.Sort(s.Unreadable)
 	return s
 }

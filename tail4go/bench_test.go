@@ -9,6 +9,9 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -122,4 +125,137 @@ func shipWithTail(b *testing.B, name string) int {
 		b.Fatal(err)
 	}
 	return lines
+}
+
+// tally counts which of some numbered lines came.
+type tally struct {
+	mu  sync.Mutex
+	got []uint8
+	all atomic.Int64
+}
+
+func (c *tally) count(line string) {
+	n, err := strconv.Atoi(line[:9])
+	if err != nil {
+		panic(err)
+	}
+	c.mu.Lock()
+	c.got[n]++
+	c.mu.Unlock()
+	c.all.Add(1)
+}
+
+func (c *tally) SendAsync(_ context.Context, m *client.Message, done func(client.Result, error)) error {
+	c.count(string(m.Payload))
+	done(client.Result{Tag: m.Tag}, nil)
+	return nil
+}
+
+func (*tally) Flush(context.Context) error { return nil }
+
+// BenchmarkRotation writes a million lines, about 100 000 a second, to a log that is renamed 49 times, through one handle each
+// time until after the rename, and counts those that never come, and that come twice. Run it with -benchtime 1x.
+func BenchmarkRotation(b *testing.B) {
+	b.Run("tail4go", func(b *testing.B) { rotation(b, followWithAgent) })
+	for name, poll := range map[string]bool{"nxadm-tail-inotify": false, "nxadm-tail-poll": true} {
+		b.Run(name, func(b *testing.B) {
+			rotation(b, func(b *testing.B, name string, c *tally) func() { return followWithTail(b, name, c, poll) })
+		})
+	}
+}
+
+func followWithAgent(b *testing.B, name string, c *tally) (stop func()) {
+	agent, err := Open(Config{StateDir: b.TempDir(), Inputs: []Input{{Topic: "t", Patterns: []string{name}}}}, c)
+	if err != nil {
+		b.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(b.Context())
+	result := make(chan error, 1)
+	go func() { result <- agent.Run(ctx) }()
+	return func() {
+		cancel()
+		if err := errors.Join(<-result, agent.Close()); err != nil {
+			b.Error(err)
+		}
+	}
+}
+
+func followWithTail(b *testing.B, name string, c *tally, poll bool) (stop func()) {
+	t, err := tail.TailFile(name, tail.Config{
+		Follow: true, ReOpen: true, CompleteLines: true, Poll: poll, Logger: tail.DiscardingLogger,
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for l := range t.Lines {
+			c.count(l.Text)
+		}
+	}()
+	return func() {
+		if err := t.Stop(); err != nil {
+			b.Error(err)
+		}
+		<-ended
+	}
+}
+
+const rotationLines = 1_000_000
+
+func rotation(b *testing.B, follow func(b *testing.B, name string, c *tally) (stop func())) {
+	lost, doubled := 0, 0
+	for range b.N {
+		name := filepath.Join(b.TempDir(), "app.log")
+		if err := os.WriteFile(name, nil, 0o644); err != nil {
+			b.Fatal(err)
+		}
+		c := &tally{got: make([]uint8, rotationLines)}
+		stop := follow(b, name, c)
+		writeRotating(b, name)
+		// As long as something comes, and a little longer.
+		for last := int64(-1); c.all.Load() != last; {
+			last = c.all.Load()
+			<-time.After(3 * time.Second)
+		}
+		stop()
+		for _, n := range c.got {
+			lost += max(0, 1-int(n))
+			doubled += max(0, int(n)-1)
+		}
+	}
+	b.ReportMetric(float64(lost)/float64(b.N), "lost/op")
+	b.ReportMetric(float64(doubled)/float64(b.N), "doubled/op")
+}
+
+func writeRotating(b *testing.B, name string) {
+	const perFile, perTick = 20_000, 1000
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	var f *os.File
+	for i := range rotationLines {
+		if i%perFile == 0 {
+			if f != nil {
+				if err := os.Rename(name, fmt.Sprintf("%s.%d", name, i)); err != nil {
+					b.Fatal(err)
+				}
+			}
+			next, err := os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+			if err != nil {
+				b.Fatal(err)
+			}
+			if f != nil {
+				f.Close()
+			}
+			f = next
+		}
+		if i%perTick == 0 {
+			<-tick.C
+		}
+		if _, err := fmt.Fprintf(f, "%09d some text of a line, not very long\n", i); err != nil {
+			b.Fatal(err)
+		}
+	}
+	f.Close()
 }

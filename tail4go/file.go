@@ -19,6 +19,7 @@ type file struct {
 	attr attrText
 	win  *window
 
+	watch   watch        // belongs to the input's scanner
 	reading              // belongs to the input's reader
 	sight                // guarded by input.mu
 	sent    atomic.Int64 // reading.pos.at, for others
@@ -45,6 +46,7 @@ type sight struct {
 	born   int64
 	links  uint64
 	now    string    // the name under which it was seen last
+	first  int64     // where it was begun with
 	seen   uint64    // the scan that saw it last
 	left   time.Time // when its first name was found to be another file's, or nobody's; zero: it has it
 	ended  bool      // it lost its name and was read to its end; the reader alone sets it after the file is followed

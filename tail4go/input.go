@@ -43,6 +43,8 @@ type input struct {
 	matched  int
 	touched  bool // known or files changed since the last save
 
+	busyList []*file // the scanner's own
+
 	// The reader's own.
 	buf   []byte
 	long  []byte
@@ -59,7 +61,7 @@ type settled struct {
 
 // counters are the numbers of an agent that are not kept per file.
 type counters struct {
-	lines, read, acked, resent, rotated, truncated, lost, saveErrors atomic.Int64
+	lines, acked, resent, rotated, truncated, lost, saveErrors atomic.Int64
 }
 
 func newInput(in Input, cfg Config, sender Sender, count *counters, entries []entry) *input {
@@ -117,6 +119,7 @@ func (in *input) follow(files ...*file) {
 		f.attr = newAttrText(in.cfg.Host, f.path)
 		f.key = []byte(in.cfg.Host + ":" + f.path)
 		f.sent.Store(f.pos.at)
+		f.first = f.pos.at
 		f.saved = position{at: -1}
 		f.win = newWindow(f.pos, in.failed)
 		in.byID[f.id] = f
@@ -142,6 +145,7 @@ func (in *input) follow(files ...*file) {
 // unfollow lets go of a file; in.mu is held.
 func (in *input) unfollow(f *file) {
 	in.files = slices.DeleteFunc(slices.Clone(in.files), func(g *file) bool { return g == f })
+	in.count.acked.Add(f.win.mark().at - f.first)
 	if in.byID[f.id] == f {
 		delete(in.byID, f.id)
 	}

@@ -87,10 +87,15 @@ func (in *input) start() ([]*file, settled) {
 	return in.files, settled{changes: in.changes, flushed: in.flush.Load()}
 }
 
-// floor is the shortest pause between two looks at a file.
-func (in *input) floor() time.Duration {
-	return min(max(in.cfg.PollInterval/busyShare, time.Duration(in.busy)*perBusy), in.cfg.PollInterval)
+// between returns the pause between two looks at a file that has been quiet for a while: a quarter of that time. Who writes
+// often is looked at often, but thousands of files not all the time.
+func (in *input) between(quiet time.Duration, files int) time.Duration {
+	least := max(in.cfg.PollInterval/busyShare, time.Duration(files)*perBusy)
+	return min(max(quiet/4, least), in.cfg.PollInterval)
 }
+
+// floor is the reader's shortest pause between two looks at a file.
+func (in *input) floor() time.Duration { return in.between(0, in.busy) }
 
 // turn does for a file what can be done now, and sets when its next turn is.
 func (in *input) turn(ctx context.Context, f *file, now time.Time) error {
@@ -204,8 +209,7 @@ func (in *input) rest(f *file, now time.Time, mayDoze bool) {
 		f.due = now.Add(dormant)
 		return
 	}
-	// A quarter of the time it has been quiet: who writes often is looked at often.
-	f.due = now.Add(min(max(now.Sub(f.grew)/4, in.floor()), in.cfg.PollInterval))
+	f.due = now.Add(in.between(now.Sub(f.grew), in.busy))
 }
 
 // hasEnded reports whether a file without its name gets no more bytes: nobody has it open for writing, or it has not grown for

@@ -78,6 +78,37 @@ func TestRenameUnderLoad(t *testing.T) {
 	})
 }
 
+// TestRotatedBetweenScans rotates a busy log ten times between two scans, to names that match no pattern, while the broker
+// answers and while it doesn't.
+func TestRotatedBetweenScans(t *testing.T) {
+	for name, takes := range map[string]time.Duration{"broker answers": time.Millisecond, "broker is away": time.Minute} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench(t, "app.log")
+				start := time.Now()
+				r := newRecorder(func(*client.Message) outcome {
+					return outcome{after: max(time.Millisecond, takes-time.Since(start))}
+				})
+				r.limit = 10
+				w := newWriter(b, "app.log")
+				b.start(r)
+				for i := range 100 {
+					for range 10 {
+						w.line()
+						wait(10 * time.Millisecond)
+					}
+					b.rename("app.log", fmt.Sprintf("old.%d", i))
+					w.line()
+					w.f.Close()
+					w.open("app.log")
+				}
+				wait(2 * time.Minute)
+				wantLines(t, r.lines(), w.want...)
+			})
+		})
+	}
+}
+
 // TestShiftChain rotates several times between two scans, through names that match, of which the last is deleted.
 func TestShiftChain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

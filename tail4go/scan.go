@@ -34,19 +34,31 @@ func (in *input) scanner(ctx context.Context) {
 				break
 			}
 		}
+		end := time.Now()
 		// At most a fiftieth of a core.
-		pause := max(in.cfg.ScanInterval, min(50*time.Since(start), 10*in.cfg.ScanInterval))
-		timer := time.NewTimer(pause)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return
+		next := end.Add(max(in.cfg.ScanInterval, min(50*end.Sub(start), 10*in.cfg.ScanInterval)))
+		for now := end; now.Before(next); now = time.Now() {
+			if !pause(ctx, min(next.Sub(now), in.peekPause(now))) {
+				return
+			}
+			in.peek(time.Now())
 		}
 	}
 }
 
 const looks = 4 // in a row, at most
+
+// pause waits for d, and reports false if ctx ended.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
 
 // scan compares what the patterns match with what is followed, and reports whether names changed meanwhile, or lately.
 func (in *input) scan(now time.Time) (moving bool) {
@@ -62,7 +74,7 @@ func (in *input) scan(now time.Time) (moving bool) {
 	for _, s := range seen {
 		byPath[s.path] = s.id
 		if f := in.byID[s.id]; f != nil {
-			in.saw(f, s)
+			in.saw(f, s, now)
 		} else {
 			fresh = append(fresh, s)
 		}
@@ -70,22 +82,40 @@ func (in *input) scan(now time.Time) (moving bool) {
 	if in.starting {
 		fresh = append(fresh, in.findKnown(seen)...)
 	}
+	met, vanished := in.admit(fresh, now, problems)
+	if moving = moving || vanished; in.starting && !moving {
+		in.missKnown(now)
+		in.starting, in.names = false, nil
+	}
+	for _, f := range in.files {
+		if f.handle != nil {
+			in.checkName(f, byPath[f.path], now)
+		}
+	}
+	in.report(problems)
+	in.kick()
+	return moving || met
+}
+
+// admit begins to follow files that were seen and are not followed yet. It reports whether it met any, and whether a name
+// was gone before its file could be opened; in.mu is held.
+func (in *input) admit(fresh []sighting, now time.Time, problems map[string]string) (any, vanished bool) {
 	// The oldest first: it gets the lowest number.
 	slices.SortStableFunc(fresh, func(a, b sighting) int { return a.mtime.Compare(b.mtime) })
 	var met []*file
 	for _, s := range fresh {
 		if f := in.byID[s.id]; f != nil {
-			in.saw(f, s)
+			in.saw(f, s, now)
 			continue
 		}
 		f, err := in.meet(s)
 		switch {
 		case err == nil:
 			in.byID[f.id] = f
-			in.saw(f, s)
+			in.saw(f, s, now)
 			met = append(met, f)
 		case errors.Is(err, fs.ErrNotExist):
-			moving = moving || !s.aside
+			vanished = vanished || !s.aside
 		case !errors.Is(err, errNotRegular):
 			problems[s.path] = err.Error()
 		}
@@ -93,21 +123,15 @@ func (in *input) scan(now time.Time) (moving bool) {
 	if len(met) > 0 {
 		in.follow(met...)
 	}
-	if in.starting && !moving {
-		in.missKnown(now)
-		in.starting, in.names = false, nil
-	}
-	in.checkNames(byPath, now)
-	in.report(problems)
-	in.kick()
-	return moving || len(met) > 0
+	return len(met) > 0, vanished
 }
 
 // saw notes that a scan came by a file; in.mu is held.
-func (in *input) saw(f *file, s sighting) {
+func (in *input) saw(f *file, s sighting, now time.Time) {
 	if s.aside || f.seen == in.round {
 		return // another name of it came first
 	}
+	f.watch.look(s.size, now)
 	f.seen = in.round
 	in.matched++
 	if f.now != s.path {
@@ -116,7 +140,7 @@ func (in *input) saw(f *file, s sighting) {
 	}
 	if s.size != f.size {
 		in.stir(f)
-		in.news = time.Now()
+		in.news = now
 	}
 }
 
@@ -192,106 +216,30 @@ func sightingOf(path string) (sighting, error) {
 	return sighting{path: path, id: id, size: fi.Size(), mtime: fi.ModTime(), link: link}, nil
 }
 
-// meet opens a file that isn't followed, and decides where to begin; in.mu is held.
-func (in *input) meet(s sighting) (*file, error) {
-	h, fi, err := openRegular(s.path)
-	if err != nil {
-		return nil, err
+// checkName finds out whether a file has lost its first name, which a scan saw at the file id; in.mu is held.
+func (in *input) checkName(f *file, id fileID, now time.Time) {
+	if id == f.id {
+		f.left = time.Time{}
+		return
 	}
-	f, err := in.recognise(s, h, fi)
-	if err != nil {
-		return nil, errors.Join(err, h.Close())
-	}
-	return f, nil
-}
-
-// recognise makes a file of what was opened: one that the state knows, or a new one.
-func (in *input) recognise(s sighting, h *os.File, fi os.FileInfo) (*file, error) {
-	id, links := identify(fi)
-	if id != s.id {
-		return nil, fs.ErrNotExist // renamed since the scan looked: the next one sorts it out
-	}
-	f := &file{path: s.path}
-	f.sight = sight{handle: h, id: id, born: born(h), links: links, now: s.path, size: fi.Size()}
-	if e := in.known[id]; e != nil {
-		same, err := in.isSame(e, f)
-		if err != nil {
-			return nil, err
+	if !f.left.IsZero() {
+		if in.round > f.seen+1 {
+			in.stir(f) // nobody passes by any more: it may be let go of
 		}
-		delete(in.known, id)
-		if same {
-			f.seq, f.path, f.pos, f.head, f.ended = e.Seq, string(e.Path), e.position(), e.Head, e.Done
-			in.log.Info("file goes on", "path", f.path, "now", s.path, "pos", f.pos.at, "size", f.size)
-			return f, nil
-		}
-		in.log.Info("file has the inode of another one that is gone, or was written anew: it is read from its beginning",
-			"path", s.path, "before", string(e.Path), "unsent_bytes", max(0, e.Size-e.Pos))
-		in.count.lost.Add(max(0, e.Size-e.Pos))
+		return
 	}
-	if s.aside {
-		return nil, fs.ErrNotExist
-	}
-	return f, in.begin(f)
-}
-
-// isSame reports whether a file that has the inode of a known one is that one. An empty file without a birth is told by its
-// name.
-func (in *input) isSame(e *entry, f *file) (bool, error) {
-	switch {
-	case e.Born != f.born && e.Born != 0 && f.born != 0:
-		return false, nil
-	case e.Head.N == 0 && (e.Born == 0 || f.born == 0) && f.now != string(e.Now):
-		return false, nil
-	}
-	return e.isContentOf(f.handle, f.size)
-}
-
-// begin decides where to begin in a new file.
-func (in *input) begin(f *file) (err error) {
-	f.seq = in.nextSeq
-	in.nextSeq++
-	// A file that took the name of a known one came later than the agent's first start.
-	if in.starting && in.Start == End && !in.names[f.path] {
-		if f.pos.at, err = lastLine(f.handle, f.size, in.cfg.MaxLine); err != nil {
-			return err
+	fi, err := os.Stat(f.path)
+	if err == nil {
+		if id, _ := identify(fi); id == f.id {
+			return
 		}
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return // nobody knows
 	}
-	if f.head, err = digestOf(f.handle, 0, headBytes); err != nil {
-		return err
-	}
-	in.log.Info("file found", "path", f.path, "pos", f.pos.at, "size", f.size)
-	return nil
-}
-
-// checkNames finds out which files have lost their first name; in.mu is held.
-func (in *input) checkNames(byPath map[string]fileID, now time.Time) {
-	for _, f := range in.files {
-		if f.handle == nil {
-			continue
-		}
-		if byPath[f.path] == f.id {
-			f.left = time.Time{}
-			continue
-		}
-		if !f.left.IsZero() {
-			if in.round > f.seen+1 {
-				in.stir(f) // nobody passes by any more: it may be let go of
-			}
-			continue
-		}
-		fi, err := os.Stat(f.path)
-		if err == nil {
-			if id, _ := identify(fi); id == f.id {
-				continue
-			}
-		} else if !errors.Is(err, fs.ErrNotExist) {
-			continue // nobody knows
-		}
-		f.left = now
-		in.count.rotated.Add(1)
-		in.stir(f)
-		in.log.Info("file lost its name: it is read to its end", "path", f.path, "now", f.now, "size", f.size)
-	}
+	f.left = now
+	in.count.rotated.Add(1)
+	in.stir(f)
+	in.log.Info("file lost its name: it is read to its end", "path", f.path, "now", f.now, "size", f.size)
 }
 
 // report notes what can't be read and logs what is new in it; in.mu is held.

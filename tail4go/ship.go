@@ -42,6 +42,7 @@ func (in *input) pump(ctx context.Context, f *file) (grew, end bool, err error) 
 			return grew, true, nil
 		}
 		grew = true
+		in.settled.Store(nil)
 		budget -= n
 		if from > 0 {
 			if f.scanned+int64(n) < int64(in.cfg.MaxLine)+2 && bytes.IndexByte(b, '\n') < 0 {
@@ -101,15 +102,20 @@ func (in *input) ship(ctx context.Context, f *file, b []byte) (used int, err err
 			break
 		}
 		used += n
-		lines++
+		if lines++; lines == noteLines {
+			in.shipped(f, lines)
+			lines = 0
+		}
 	}
-	in.shipped(f, int64(used), lines)
+	in.shipped(f, lines)
 	return used, err
 }
 
-func (in *input) shipped(f *file, bytes, lines int64) {
+// noteLines is after how many lines others learn of them: a send may wait for long.
+const noteLines = 32
+
+func (in *input) shipped(f *file, lines int64) {
 	f.sent.Store(f.pos.at)
-	in.count.read.Add(bytes)
 	in.count.lines.Add(lines)
 }
 
@@ -127,7 +133,7 @@ func (in *input) sendPartial(ctx context.Context, f *file) error {
 		if err := in.send(ctx, f, b[:n], position{f.pos.at + int64(n), f.pos.part + 1}); err != nil {
 			return err
 		}
-		in.shipped(f, int64(n), 1)
+		in.shipped(f, 1)
 		f.scanned -= int64(n)
 		b = b[n:]
 	}

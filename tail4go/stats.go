@@ -41,7 +41,8 @@ func (in *input) stats(s *Stats) {
 	}
 	for _, f := range in.files {
 		sent, acked := f.sent.Load(), f.win.mark().at
-		sent = max(sent, acked) // the reader notes it once for many lines
+		sent = max(sent, acked) // the reader notes it once for some lines
+		s.Acked += acked - f.first
 		s.InFlight += sent - acked
 		if f.handle == nil {
 			continue
