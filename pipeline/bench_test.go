@@ -30,7 +30,7 @@ func (c *counting) Next(_ context.Context, dst []pipeline.Tuple[int64]) (int, er
 		v := c.next + i
 		dst[i] = pipeline.Tuple[int64]{
 			Value:  v,
-			Origin: pipeline.Origin{Partition: c.parts[v/64%int64(len(c.parts))], Offset: v},
+			Origin: pipeline.Origin{Partition: c.parts[v>>6&7], Offset: v},
 			Ack:    pipeline.Ack{To: c, Seq: uint64(v)},
 		}
 	}

@@ -18,11 +18,10 @@ type boltTask[T, U any] struct {
 	letters *letters
 	counts  *counters
 
-	one     func(context.Context, T) (U, error) // instead of bolt, for Map
-	emitted []U                                 // by the tuple being processed
-	emit    func(U)
-	at      int  // the tuple being processed
-	user    bool // the bolt is running
+	one  func(context.Context, T) (U, error) // instead of bolt, for Map
+	emit func(U)
+	at   int  // the tuple being processed
+	user bool // the bolt is running
 
 	flushed time.Time // when receive last flushed
 	parked  parking[T]
@@ -39,7 +38,7 @@ func newBoltTask[T, U any](r *run, in *inlet[T], i int, b Bolter[T, U], out *out
 	if f, ok := b.(mapper[T, U]); ok {
 		t.one = f
 	}
-	t.emit = func(u U) { t.emitted = append(t.emitted, u) }
+	t.emit = out.put
 	return t
 }
 
@@ -125,6 +124,7 @@ func (t *boltTask[T, U]) process(values []T, anchors []anchor, attempt int) {
 	for t.at = 0; t.at < len(values); {
 		t.span(values, anchors, attempt)
 	}
+	t.out.deliver()
 	t.node.finished.Add(int64(len(values) - (t.parked.size - parked)))
 }
 
@@ -157,38 +157,23 @@ func (t *boltTask[T, U]) span(values []T, anchors []anchor, first int) {
 		if t.one != nil {
 			var u U
 			if u, err = t.one(ctx, v); err == nil {
-				t.user = false
-				t.counts.out.n++
-				t.out.deliverOne(u, a)
-				continue
+				t.out.put(u)
 			}
-		} else if err = t.bolt.Process(ctx, v, t.emit); err == nil {
-			t.user = false
-			t.counts.out.n += int64(len(t.emitted))
-			t.out.deliver(t.emitted, a)
-			t.forget()
-			continue
+		} else {
+			err = t.bolt.Process(ctx, v, t.emit)
 		}
 		t.user = false
-		t.fail(v, a, attempt(), err)
+		if err != nil {
+			t.fail(v, a, attempt(), err)
+			continue
+		}
+		t.counts.out.n += int64(t.out.accept(a))
 	}
 }
-
-// forget empties emitted, and keeps nothing it referred to.
-func (t *boltTask[T, U]) forget() {
-	clear(t.emitted)
-	t.emitted = t.emitted[:0]
-	if cap(t.emitted) > maxKept {
-		t.emitted = nil
-	}
-}
-
-// maxKept is how much room for emitted tuples a task keeps after one that became very many.
-const maxKept = 64 * maxBatch
 
 // fail drops what the bolt emitted and parks the tuple for its next attempt, or gives it up.
 func (t *boltTask[T, U]) fail(v T, a anchor, attempt int, err error) {
-	t.forget()
+	t.out.drop()
 	cfg := &t.run.top.cfg
 	if attempt >= cfg.Attempts || isPermanent(err) {
 		t.counts.failed.n++

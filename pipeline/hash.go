@@ -5,7 +5,7 @@ import (
 	"math/bits"
 )
 
-// Keys are hashed the same way in every process and every version, because later saved state is found again by the task the
+// Keys are hashed to keyBits bits, the same way in every process and every version, because later saved state is found again by the task the
 // hash chooses.
 const (
 	hashA = 0x9e3779b97f4a7c15
@@ -41,8 +41,8 @@ func hashNumber(n uint64) uint32 { return fold(mix(n^hashA, hashB)) }
 
 func fold(h uint64) uint32 {
 	h = mix(h^hashB, hashA)
-	return uint32(h ^ h>>32)
+	return uint32(h >> (64 - keyBits))
 }
 
 // spread maps a hash evenly to 0…n-1.
-func spread(h uint32, n int) int { return int(uint64(h) * uint64(n) >> 32) }
+func spread(key uint32, n int) int { return int(uint64(key) * uint64(n) >> keyBits) }

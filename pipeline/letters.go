@@ -26,7 +26,7 @@ type letters struct {
 // the token where it is, so that the source tuple is never acknowledged.
 func (l *letters) reject(a anchor, err error, attempts int, v any) {
 	r := l.run
-	origin := r.rings[a.ring].origins[a.slot]
+	origin := r.rings[a.ring()].origins[a.slot()]
 	in := r.top.letters
 	if in == nil || l.node == in.node {
 		r.fail(fmt.Errorf("%s %q, tuple %v, attempt %d: %w", l.node.kind, l.node.name, origin, attempts, err))
@@ -66,7 +66,7 @@ func (l *letters) report(a anchor, err error, attempt int, pause time.Duration) 
 		l.untold++
 		return
 	}
-	o := l.run.rings[a.ring].origins[a.slot]
+	o := l.run.rings[a.ring()].origins[a.slot()]
 	args := []any{
 		"topology", l.run.top.name, "stage", l.node.name, "partition", o.Partition, "offset", o.Offset,
 		"attempt", attempt, "pause", pause, "unreported", l.untold, "err", err,

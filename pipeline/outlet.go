@@ -49,12 +49,17 @@ func (p *port[T]) enlist() {
 }
 
 // outlet is one task's sending side. It belongs to the task's goroutine.
+//
+// What the task makes of a tuple is staged first: put adds to values, then accept says which tuple it came from, or drop forgets
+// it. deliver moves everything accepted into the batches of the edges, at the end of each batch that comes in.
 type outlet[T any] struct {
 	run     *run
-	direct  *edge[T] // the only edge, if there is no more to sending than to put tuples on it
+	values  []T      // staged
+	anchors []anchor // of values that are accepted
 	edges   []*edge[T]
 	filters []*filter[T]
-	width   int           // the most deliveries one tuple can become
+	width   int           // the most deliveries one value can become
+	plain   bool          // there is one edge, where every value is one delivery that needs no user code
 	blocked time.Duration // how long full queues have held the task up
 }
 
@@ -83,9 +88,7 @@ type filter[T any] struct {
 func newOutlet[T any](r *run, p *port[T], i int) *outlet[T] {
 	o := &outlet[T]{run: r}
 	o.edges, o.filters = o.tree(p, i)
-	if len(o.edges) == 1 && len(o.filters) == 0 && o.edges[0].plain() {
-		o.direct = o.edges[0]
-	}
+	o.plain = len(o.edges) == 1 && len(o.filters) == 0 && o.edges[0].plain()
 	return o
 }
 
@@ -135,45 +138,57 @@ func (o *outlet[T]) edge(d declaredEdge[T], from *node, task int) *edge[T] {
 	return e
 }
 
-// deliver sends what one tuple became. The caller holds one token of a and loses it.
+// put stages a value.
+func (o *outlet[T]) put(v T) { o.values = append(o.values, v) }
+
+// accept ties the values put since the last accept or drop to the tuple they came from, and returns how many they are. The
+// caller holds one token of a and loses it.
 //
-// Tokens are taken for the most deliveries possible before the first batch can leave, and what was too much is given
-// back afterwards: so the count can't reach zero while there is still something to send.
-func (o *outlet[T]) deliver(values []T, a anchor) {
-	most := len(values) * o.width
-	switch {
+// Tokens are taken for the most deliveries possible before anything is sent, and what was too much is given back
+// when it has been: so the count can't reach zero while there is still something to send.
+func (o *outlet[T]) accept(a anchor) int {
+	n := len(o.values) - len(o.anchors)
+	for range n {
+		o.anchors = append(o.anchors, a)
+	}
+	switch most := n * o.width; {
 	case most > 1:
-		o.run.rings[a.ring].take(a.slot, most-1)
+		o.run.rings[a.ring()].take(a.slot(), most-1)
 	case most == 0:
-		o.run.rings[a.ring].release(a.slot, 1)
-		return
+		clear(o.values[len(o.values)-n:])
+		o.values, o.anchors = o.values[:len(o.values)-n], o.anchors[:len(o.anchors)-n]
+		o.run.rings[a.ring()].release(a.slot(), 1)
 	}
-	n := 0
-	for i := range values {
-		n += o.emit(values[i], a)
+	if len(o.values) >= maxStaged {
+		o.deliver()
 	}
-	if n < most {
-		o.run.rings[a.ring].release(a.slot, most-n)
-	}
+	return n
 }
 
-// deliverOne is deliver for one tuple, which is the common case.
-func (o *outlet[T]) deliverOne(v T, a anchor) {
-	if e := o.direct; e != nil {
-		i := 0
-		if e.route == routeOrder {
-			i = spread(a.key, len(e.open))
+// maxStaged is how many values are staged before they are delivered in the middle of a batch, and how much room is kept for them.
+const maxStaged = 8 * maxBatch
+
+// drop forgets the values put since the last accept.
+func (o *outlet[T]) drop() {
+	clear(o.values[len(o.anchors):])
+	o.values = o.values[:len(o.anchors)]
+}
+
+// deliver puts all accepted values on the edges.
+func (o *outlet[T]) deliver() {
+	if o.plain {
+		o.edges[0].putAll(o.values, o.anchors)
+	} else {
+		for i, a := range o.anchors {
+			if n := o.emit(o.values[i], a); n < o.width {
+				o.run.rings[a.ring()].release(a.slot(), o.width-n)
+			}
 		}
-		e.append(i, v, a)
-		return
 	}
-	most := o.width
-	ring := o.run.rings[a.ring]
-	if most > 1 {
-		ring.take(a.slot, most-1)
-	}
-	if n := o.emit(v, a); n < most || most == 0 {
-		ring.release(a.slot, max(most, 1)-n)
+	clear(o.values)
+	o.values, o.anchors = o.values[:0], o.anchors[:0]
+	if cap(o.values) > 2*maxStaged {
+		o.values, o.anchors = nil, nil // grown by one bolt's burst; not worth keeping
 	}
 }
 
@@ -221,11 +236,34 @@ func (e *edge[T]) plain() bool {
 	return e.route == routeAny || e.route == routeOne || e.route == routeOrder
 }
 
+// putAll puts tuples on a plain edge.
+func (e *edge[T]) putAll(values []T, anchors []anchor) {
+	if e.route == routeOrder {
+		for i, a := range anchors {
+			e.append(spread(a.key(), len(e.open)), values[i], a)
+		}
+		return
+	}
+	for len(values) > 0 {
+		b := e.open[0]
+		if b == nil {
+			b = e.in.pool.get()
+			e.open[0] = b
+		}
+		n := copy(b.values[b.n:max(e.limit, b.n+1)], values)
+		copy(b.anchors[b.n:], anchors[:n])
+		values, anchors = values[n:], anchors[n:]
+		if b.n += n; b.n >= e.limit {
+			e.send(0)
+		}
+	}
+}
+
 func (e *edge[T]) put(v T, a anchor) int {
 	target := 0
 	switch e.route {
 	case routeOrder:
-		target = spread(a.key, len(e.open))
+		target = spread(a.key(), len(e.open))
 	case routeKey:
 		h, err := e.ask(v)
 		if err != nil {
@@ -234,7 +272,7 @@ func (e *edge[T]) put(v T, a anchor) int {
 		}
 		target = spread(h, len(e.open))
 		if e.ordered {
-			a.key = h
+			a = a.withKey(h)
 		}
 	case routeAll:
 		for i := range e.open {

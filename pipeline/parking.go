@@ -40,7 +40,7 @@ func (p *parking[T]) behind(v T, a anchor) bool {
 	if !p.ordered {
 		return false
 	}
-	l, ok := p.byKey[a.key]
+	l, ok := p.byKey[a.key()]
 	if ok {
 		l.values, l.anchors = append(l.values, v), append(l.anchors, a)
 		p.size++
@@ -56,7 +56,7 @@ func (p *parking[T]) park(v T, a anchor, attempt int, due time.Time) {
 		if p.byKey == nil {
 			p.byKey = make(map[uint32]*lot[T])
 		}
-		p.byKey[a.key] = l
+		p.byKey[a.key()] = l
 	}
 }
 
@@ -67,7 +67,7 @@ func (p *parking[T]) due() *lot[T] {
 	}
 	l := heap.Pop(&p.lots).(*lot[T])
 	if p.ordered {
-		delete(p.byKey, l.anchors[0].key)
+		delete(p.byKey, l.anchors[0].key())
 	}
 	p.size -= len(l.values)
 	return l

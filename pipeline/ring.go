@@ -7,11 +7,24 @@ import (
 )
 
 // anchor ties a tuple anywhere in the topology to the source tuple it came from: the slot that counts what is left to do for
-// it. key is the hash the tuple is ordered by; it is 0 in Unordered mode.
-type anchor struct {
-	slot uint32
-	ring uint16
-	key  uint32
+// it, and its ring. It also carries the key the tuple is ordered by, which is 0 in Unordered mode. All in one word,
+// because every hop moves it from core to core.
+type anchor uint64
+
+const (
+	keyBits  = 24
+	slotBits = 24 // maxMaxPending
+	ringBits = 16
+)
+
+func newAnchor(ring uint16, slot uint32) anchor { return anchor(ring)<<slotBits | anchor(slot) }
+
+func (a anchor) slot() uint32 { return uint32(a) & (1<<slotBits - 1) }
+func (a anchor) ring() uint16 { return uint16(a >> slotBits) }
+func (a anchor) key() uint32  { return uint32(a >> (slotBits + ringBits)) }
+
+func (a anchor) withKey(key uint32) anchor {
+	return a&(1<<(slotBits+ringBits)-1) | anchor(key)<<(slotBits+ringBits)
 }
 
 // ring is the window of one spout task: a slot for every source tuple that is not done, MaxPending at most, counted from the
@@ -20,11 +33,15 @@ type anchor struct {
 // Each slot counts tokens. A source tuple starts with one; a stage that makes k tuples of one takes k-1 more before it sends
 // the first, and gives one back if it makes none; a sink gives one back for each tuple it has stored. Who gives back the last one
 // answers the spout. A tuple that passes through a stage one to one touches its slot not at all.
+//
+// What the spout writes and what the tasks write lies apart: the cost of a slot is the cache lines that two cores take from
+// each other.
 type ring struct {
-	slots   []slot
-	origins []Origin // parallel to slots; read on failures only
+	states  []state // written by tasks
+	acks    []Ack
+	origins []Origin // read on failures only
 	limit   uint64
-	bits    int // len(slots) == 1<<bits
+	bits    int // there are 1<<bits slots
 	id      uint16
 
 	head, tail  uint64       // the spout's; tail ≤ head ≤ tail+limit
@@ -33,32 +50,32 @@ type ring struct {
 	wake        chan struct{}
 }
 
-// slot takes half a cache line, which is what completing it costs. tokens is 1 whenever the slot is free, so that taking the
-// slot costs no atomic write; done counts the tuples the slot has seen the end of.
-type slot struct {
+// state is what the tasks know of a slot. tokens is 1 whenever the slot is free, so that taking it costs no atomic write;
+// done counts the tuples the slot has seen the end of.
+type state struct {
 	tokens atomic.Int32
 	done   atomic.Uint32
-	ack    Ack
 }
 
 func newRing(id uint16, maxPending int) *ring {
 	log := bits.Len(uint(maxPending - 1))
+	n := 1 << log
 	r := &ring{
-		slots: make([]slot, 1<<log), origins: make([]Origin, 1<<log), limit: uint64(maxPending), bits: log, id: id,
-		wake: make(chan struct{}, 1),
+		states: make([]state, n), acks: make([]Ack, n), origins: make([]Origin, n),
+		limit: uint64(maxPending), bits: log, id: id, wake: make(chan struct{}, 1),
 	}
 	r.wanted.Store(-1)
-	for i := range r.slots {
-		r.slots[i].tokens.Store(1)
+	for i := range r.states {
+		r.states[i].tokens.Store(1)
 	}
 	return r
 }
 
-func (r *ring) index(seq uint64) uint32 { return uint32(seq & uint64(len(r.slots)-1)) }
+func (r *ring) index(seq uint64) uint32 { return uint32(seq & uint64(len(r.states)-1)) }
 
 // over tells whether tuple seq, which has been handed out, is done.
 func (r *ring) over(seq uint64) bool {
-	return int32(r.slots[r.index(seq)].done.Load()-uint32(seq>>r.bits)) > 0 // behind seq the slot may have had others
+	return int32(r.states[r.index(seq)].done.Load()-uint32(seq>>r.bits)) > 0 // behind seq the slot may have had others
 }
 
 // pending counts the tuples that are handed out and not done, for Stats.
@@ -75,11 +92,11 @@ func (r *ring) pending() (n int64) {
 // enter takes slots for source tuples, one token each, and returns the number of the first. The caller has made sure of room.
 func enter[M any](r *ring, in []Tuple[M]) (first uint64) {
 	first = r.head
-	slots, origins := r.slots, r.origins
+	acks, origins := r.acks, r.origins
 	for i := range in {
-		at := r.index(first + uint64(i))
-		slots[at].ack = in[i].Ack
-		origins[at] = in[i].Origin
+		t, at := &in[i], r.index(first+uint64(i))
+		acks[at] = t.Ack
+		origins[at] = t.Origin
 	}
 	r.head += uint64(len(in))
 	r.handed.Store(int64(r.head))
@@ -87,15 +104,15 @@ func enter[M any](r *ring, in []Tuple[M]) (first uint64) {
 }
 
 // take adds n tokens; the caller holds one.
-func (r *ring) take(slot uint32, n int) { r.slots[slot].tokens.Add(int32(n)) }
+func (r *ring) take(slot uint32, n int) { r.states[slot].tokens.Add(int32(n)) }
 
 // release gives n tokens back. With the last one the source tuple is done.
 func (r *ring) release(slot uint32, n int) {
-	s := &r.slots[slot]
+	s := &r.states[slot]
 	if !s.give(s.tokens.Load(), int32(n)) {
 		return
 	}
-	s.ack.Done(nil)
+	r.acks[slot].Done(nil)
 	s.done.Store(s.done.Load() + 1) // from here on the slot is the spout's
 	if r.wanted.Load() == int64(slot) {
 		select {
@@ -106,7 +123,7 @@ func (r *ring) release(slot uint32, n int) {
 }
 
 // give gives n tokens back and tells whether they were the last; seen is a count read just before.
-func (s *slot) give(seen, n int32) bool {
+func (s *state) give(seen, n int32) bool {
 	switch {
 	case seen != n:
 		if s.tokens.Add(-n) != 0 {
@@ -166,7 +183,7 @@ func (r *ring) abandon(err error) (n int, first Origin) {
 			first = r.origins[i]
 		}
 		n++
-		r.slots[i].ack.Done(err)
+		r.acks[i].Done(err)
 	}
 	r.low.Store(int64(r.tail))
 	return n, first

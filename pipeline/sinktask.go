@@ -227,7 +227,7 @@ func (t *sinkTask[T]) write(batch []T) (err error) {
 func (t *sinkTask[T]) release(anchors []anchor) {
 	rings := t.run.rings
 	for _, a := range anchors {
-		rings[a.ring].release(a.slot, 1)
+		rings[a.ring()].release(a.slot(), 1)
 	}
 }
 

@@ -91,6 +91,7 @@ func (t *spoutTask[M, T]) ingest(in []Tuple[M]) {
 	for t.at = 0; t.at < len(in); {
 		t.span(in, first)
 	}
+	t.out.deliver()
 	clear(in)
 }
 
@@ -110,7 +111,7 @@ func (t *spoutTask[M, T]) span(in []Tuple[M], first uint64) {
 		m := &in[t.at]
 		a := t.anchor(first)
 		if t.order {
-			a.key = t.orderKey(m.Origin.Partition)
+			a = a.withKey(t.orderKey(m.Origin.Partition))
 		}
 		t.user = true
 		v, err := t.decode(m.Value)
@@ -119,12 +120,13 @@ func (t *spoutTask[M, T]) span(in []Tuple[M], first uint64) {
 			t.refuse(*m, a, err)
 			continue
 		}
-		t.out.deliverOne(v, a)
+		t.out.put(v)
+		t.out.accept(a)
 	}
 }
 
 func (t *spoutTask[M, T]) anchor(first uint64) anchor {
-	return anchor{slot: t.ring.index(first + uint64(t.at)), ring: t.ring.id}
+	return newAnchor(t.ring.id, t.ring.index(first+uint64(t.at)))
 }
 
 func (t *spoutTask[M, T]) refuse(m Tuple[M], a anchor, err error) {
