@@ -30,6 +30,9 @@ type Agent struct {
 // Open checks the configuration, takes the state directory and reads the positions kept there. The agent sends to sender,
 // which stays the caller's to close, after Run has ended. Errors: ErrLocked, ErrDamaged, or what is wrong with the configuration.
 func Open(cfg Config, sender Sender) (*Agent, error) {
+	if sender == nil {
+		return nil, errors.New("no sender is given to the agent")
+	}
 	cfg, err := cfg.withDefaults()
 	if err != nil {
 		return nil, fmt.Errorf("configuration of the agent: %w", err)

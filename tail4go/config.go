@@ -89,6 +89,13 @@ func (c Config) withDefaults() (Config, error) {
 		}
 		c.Host = host
 	}
+	if c.StateDir != "" {
+		dir, err := filepath.Abs(c.StateDir)
+		if err != nil {
+			return c, fmt.Errorf("find the state directory: %w", err)
+		}
+		c.StateDir = dir
+	}
 	c.PollInterval = cmp.Or(c.PollInterval, 250*time.Millisecond)
 	c.ScanInterval = cmp.Or(c.ScanInterval, time.Second)
 	c.SaveInterval = cmp.Or(c.SaveInterval, time.Second)

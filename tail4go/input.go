@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,8 +23,10 @@ type input struct {
 	log    *slog.Logger
 	sender Sender
 	keyRE  *regexp.Regexp
-	count  *counters
-	wake   chan struct{} // a token: the reader has something to do
+	// stateDir begins the names of the agent's own files, which are never followed.
+	stateDir string
+	count    *counters
+	wake     chan struct{} // a token: the reader has something to do
 
 	fault   atomic.Pointer[error] // why sending fails; nil: it doesn't
 	flush   atomic.Bool           // unfinished last lines are to be sent
@@ -68,12 +72,13 @@ func newInput(in Input, cfg Config, sender Sender, count *counters, entries []en
 	re, _ := in.keyPattern() // valid: the configuration was checked
 	i := &input{
 		Input: in, cfg: cfg, sender: sender, keyRE: re, count: count,
-		log:    cfg.Logger.With("input", in.Name, "topic", in.Topic),
-		wake:   make(chan struct{}, 1),
-		byID:   make(map[fileID]*file),
-		byName: make(map[string]*file),
-		known:  make(map[fileID]*entry),
-		names:  make(map[string]bool),
+		log:      cfg.Logger.With("input", in.Name, "topic", in.Topic),
+		stateDir: strings.TrimSuffix(cfg.StateDir, string(filepath.Separator)) + string(filepath.Separator),
+		wake:     make(chan struct{}, 1),
+		byID:     make(map[fileID]*file),
+		byName:   make(map[string]*file),
+		known:    make(map[fileID]*entry),
+		names:    make(map[string]bool),
 
 		starting: true,
 		buf:      make([]byte, chunkBytes),

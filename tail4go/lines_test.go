@@ -224,7 +224,7 @@ func TestSendAllocatesNothing(t *testing.T) {
 	f := in.list()[0]
 	var err error
 	allocs := testing.AllocsPerRun(20, func() {
-		f.pos, f.scanned, f.win.n = position{}, 0, 0
+		f.pos, f.scanned = position{}, 0
 		_, _, err = in.pump(context.Background(), f)
 	})
 	if err != nil {

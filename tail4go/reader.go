@@ -13,8 +13,9 @@ const (
 	busyShare = 50
 	// perBusy is the least time between two looks at a growing file, for each of them: it bounds what thousands cost.
 	perBusy = 50 * time.Microsecond
-	// dormantAfter so many PollIntervals without growth the scanner alone watches a file.
+	// dormantAfter so many PollIntervals without growth the scanner alone watches a file, if there are more than a few.
 	dormantAfter = 10
+	fewFiles     = 100
 
 	dormant = 24 * time.Hour // until it is stirred
 
@@ -204,10 +205,13 @@ func (in *input) atEnd(ctx context.Context, f *file, now time.Time) error {
 
 // rest sets when a file at its end is looked at again.
 func (in *input) rest(f *file, now time.Time, mayDoze bool) {
-	waits := f.scanned > 0 && in.cfg.PartialAfter > 0
-	if mayDoze && !waits && now.Sub(f.grew) > dormantAfter*in.cfg.PollInterval {
-		f.due = now.Add(dormant)
-		return
+	if now.Sub(f.grew) > dormantAfter*in.cfg.PollInterval {
+		f.win.rest()
+		waits := f.scanned > 0 && in.cfg.PartialAfter > 0
+		if mayDoze && !waits && len(in.list()) > fewFiles {
+			f.due = now.Add(dormant)
+			return
+		}
 	}
 	f.due = now.Add(in.between(now.Sub(f.grew), in.busy))
 }

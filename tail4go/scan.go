@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/bmatcuk/doublestar/v4"
@@ -99,10 +100,10 @@ func (in *input) scan(now time.Time) (moving bool) {
 
 // admit begins to follow files that were seen and are not followed yet. It reports whether it met any, and whether a name
 // was gone before its file could be opened; in.mu is held.
-func (in *input) admit(fresh []sighting, now time.Time, problems map[string]string) (any, vanished bool) {
+func (in *input) admit(fresh []sighting, now time.Time, problems map[string]string) (met, vanished bool) {
 	// The oldest first: it gets the lowest number.
 	slices.SortStableFunc(fresh, func(a, b sighting) int { return a.mtime.Compare(b.mtime) })
-	var met []*file
+	var files []*file
 	for _, s := range fresh {
 		if f := in.byID[s.id]; f != nil {
 			in.saw(f, s, now)
@@ -113,17 +114,17 @@ func (in *input) admit(fresh []sighting, now time.Time, problems map[string]stri
 		case err == nil:
 			in.byID[f.id] = f
 			in.saw(f, s, now)
-			met = append(met, f)
+			files = append(files, f)
 		case errors.Is(err, fs.ErrNotExist):
 			vanished = vanished || !s.aside
 		case !errors.Is(err, errNotRegular):
 			problems[s.path] = err.Error()
 		}
 	}
-	if len(met) > 0 {
-		in.follow(met...)
+	if len(files) > 0 {
+		in.follow(files...)
 	}
-	return len(met) > 0, vanished
+	return len(files) > 0, vanished
 }
 
 // saw notes that a scan came by a file; in.mu is held.
@@ -192,7 +193,7 @@ func bit(b bool) int {
 }
 
 func (in *input) excluded(path string) bool {
-	return slices.ContainsFunc(in.Exclude, func(pattern string) bool {
+	return strings.HasPrefix(path, in.stateDir) || slices.ContainsFunc(in.Exclude, func(pattern string) bool {
 		ok, err := doublestar.PathMatch(pattern, path)
 		return ok && err == nil
 	})

@@ -22,7 +22,7 @@ type window struct {
 	fail   func(error)  // called with each such error, by the sender
 
 	mu   sync.Mutex // guards what follows, and parts of the blocks
-	head *block     // holds the first line above low
+	head *block     // holds the first line above low; nil: nothing is remembered
 	off  int        // its place in head
 	low  position
 
@@ -50,10 +50,7 @@ type block struct {
 }
 
 func newWindow(start position, fail func(error)) *window {
-	w := &window{fail: fail, low: start}
-	w.tail = w.newBlock(start)
-	w.head = w.tail
-	return w
+	return &window{fail: fail, low: start, n: blockLines}
 }
 
 func (w *window) newBlock(start position) *block {
@@ -116,10 +113,24 @@ func (w *window) grow() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.advance()
+	if w.tail == nil {
+		w.tail = w.newBlock(w.low)
+		w.head, w.off, w.n = w.tail, 0, 0
+		return
+	}
 	b := w.newBlock(w.tail.end(blockLines - 1))
 	w.tail.next = b
 	w.tail, w.n = b, 0
 	w.advance()
+}
+
+// rest frees the memory of a window all of whose lines are acknowledged. Only the reader may call it.
+func (w *window) rest() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.advance(); w.tail != nil && w.head == w.tail && w.off == w.n {
+		w.head, w.tail, w.spare, w.n = nil, nil, nil, blockLines
+	}
 }
 
 // end returns the position behind line i; window.mu is held.
@@ -140,7 +151,7 @@ func (w *window) mark() position {
 
 func (w *window) advance() {
 	from := w.off
-	for {
+	for w.head != nil {
 		b := w.head
 		for w.off < blockLines {
 			word := b.done[w.off/64].Load() >> (w.off % 64)

@@ -58,6 +58,7 @@ func TestWindow(t *testing.T) {
 				w.skip(at)
 				lines = append(lines, &line{end: at, state: 'a'})
 			},
+			"rest": func(*rapid.T) { w.rest() },
 			"answer": func(t *rapid.T) {
 				fate := rapid.SampledFrom([]byte("aaax")).Draw(t, "fate")
 				rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
