@@ -60,10 +60,27 @@ func TestFileDataProperties(t *testing.T) {
 					if got := tw.data.safe.all(); !bytes.Equal(got, tw.safe) {
 						t.Fatalf("file %d: synced content has %d bytes, want %d", i, len(got), len(tw.safe))
 					}
+					if got := replay(tw.safe, tw.data.edits); !bytes.Equal(got, tw.live) {
+						t.Fatalf("file %d: the edits since the last sync do not lead to the live content", i)
+					}
 				}
 			},
 		})
 	})
+}
+
+// replay makes the edits on plain bytes.
+func replay(b []byte, edits []edit) []byte {
+	b = bytes.Clone(b)
+	for _, e := range edits {
+		end := int(e.off) + len(e.data)
+		b = append(b, make([]byte, max(0, end-len(b)))...)
+		if e.truncate {
+			b = b[:e.off]
+		}
+		copy(b[e.off:], e.data)
+	}
+	return b
 }
 
 // TestForgetKeepsLittle holds that one large unsynced batch does not pin its memory for ever.

@@ -69,14 +69,18 @@ func (p *possible) judge(content []byte) string {
 	if len(content) < p.minSize || len(content) > p.maxSize {
 		return fmt.Sprintf("size is %d, possible are %d to %d", len(content), p.minSize, p.maxSize)
 	}
-	for i, c := range content {
-		if i < len(p.synced) && c == p.synced[i] || p.bytes[i].has(c) {
-			continue
+	for at := 0; at < len(content); at += 128 {
+		block := content[at:min(at+128, len(content))]
+		if end := at + len(block); end <= len(p.synced) && bytes.Equal(block, p.synced[at:end]) || end <= len(p.live) && bytes.Equal(block, p.live[at:end]) {
+			continue // saves most of the time
 		}
-		if i >= len(p.synced) && c == 0 {
-			continue
+		for i, c := range block {
+			i += at
+			if i < len(p.synced) && c == p.synced[i] || p.bytes[i].has(c) || i >= len(p.synced) && c == 0 {
+				continue
+			}
+			return fmt.Sprintf("byte %d is %q, which was neither synced nor written since", i, c)
 		}
-		return fmt.Sprintf("byte %d is %q, which was neither synced nor written since", i, c)
 	}
 	return ""
 }

@@ -65,6 +65,29 @@ func TestCrashNames(t *testing.T) {
 			[]string{"/a /b /d/", "/a /b /d/ /n", "/a /b /d/ /d/m", "/a /b /d/ /d/m /n", "/b /d/ /d/a /d/m /n"},
 		},
 		{
+			"nothing in either folder comes before a move that comes before it", func(m *vfs.Mem) error {
+				return errors.Join(touch(m, "/d/m"), m.Rename("/a", "/d/a"), touch(m, "/n"), touch(m, "/d/o"))
+			},
+			[]string{
+				"/a /b /d/", "/a /b /d/ /d/m", "/b /d/ /d/a /d/m", "/b /d/ /d/a /d/m /n", "/b /d/ /d/a /d/m /d/o",
+				"/b /d/ /d/a /d/m /d/o /n",
+			},
+		},
+		{
+			"moving a folder comes after everything before it", func(m *vfs.Mem) error {
+				err := errors.Join(m.MkdirAll("/e/f", 0o755), m.SyncDir("/"), m.SyncDir("/e"))
+				return errors.Join(err, touch(m, "/d/m"), m.Rename("/e/f", "/f"))
+			},
+			[]string{"/a /b /d/ /e/ /e/f/", "/a /b /d/ /d/m /e/ /e/f/", "/a /b /d/ /d/m /e/ /f/"},
+		},
+		{
+			"moving a folder comes after everything before it, synced", func(m *vfs.Mem) error {
+				err := errors.Join(m.MkdirAll("/e/f", 0o755), m.SyncDir("/"), m.SyncDir("/e"))
+				return errors.Join(err, touch(m, "/d/m"), m.Rename("/e/f", "/f"), m.SyncDir("/e"))
+			},
+			[]string{"/a /b /d/ /d/m /e/ /f/"},
+		},
+		{
 			"new folder", func(m *vfs.Mem) error {
 				return errors.Join(m.MkdirAll("/e", 0o755), touch(m, "/e/x"), m.SyncDir("/e"))
 			},

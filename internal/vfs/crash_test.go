@@ -128,6 +128,18 @@ func TestCrashAfterCrash(t *testing.T) {
 			t.Fatalf("what a crash left was lost by the next one: got\n%swant\n%s", got, want)
 		}
 	})
+
+	crashed := m.Crash(seeded(0))
+	check(t, touch(crashed, "/new"))
+	lost := 0
+	crashes(crashed, 50, func(_ int, again *vfs.Mem) {
+		if _, err := again.Stat("/new"); err != nil {
+			lost++
+		}
+	})
+	if lost == 0 || lost == 50 {
+		t.Errorf("a file created after a crash and not synced was lost by %d of 50 further crashes", lost)
+	}
 }
 
 func TestLoseUnsynced(t *testing.T) {

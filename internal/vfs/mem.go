@@ -147,8 +147,6 @@ func (m *Mem) rename(oldname, newname string) error {
 		return syscall.EEXIST
 	case n == m.root:
 		return syscall.EBUSY
-	case n == target:
-		return nil
 	case n.mode.IsDir() && strings.HasPrefix(clean(newname), clean(oldname)+"/"):
 		return syscall.EINVAL
 	case n.mode.IsDir() && target != nil:

@@ -350,8 +350,9 @@ func TestConcurrentUse(t *testing.T) {
 					_, err1 := own.WriteAt(record, int64(i)*size)
 					_, err2 := shared.WriteAt(record, int64(i*writers+w)*size)
 					_, err3 := own.ReadAt(make([]byte, size), int64(i)*size)
-					_, err4 := fsys.ReadDir(dir)
-					if err := errors.Join(err1, err2, err3, err4, own.Datasync()); err != nil {
+					_, err4 := shared.ReadAt(make([]byte, size), int64(i*writers+w)*size)
+					_, err5 := fsys.ReadDir(dir)
+					if err := errors.Join(err1, err2, err3, err4, err5, own.Datasync()); err != nil {
 						t.Error(err)
 						return
 					}

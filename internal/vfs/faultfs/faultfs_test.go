@@ -51,6 +51,19 @@ func TestLockReleasedAfterFault(t *testing.T) {
 	check(t, lock.Close())
 }
 
+// TestFileClosedAfterFault holds the same for a file that was opened but not handed out.
+func TestFileClosedAfterFault(t *testing.T) {
+	counting := faultfs.New(vfs.NewMem())
+	fsys := faultfs.New(counting)
+	fsys.Add(faultfs.Rule{Op: vfs.OpCreate, Err: errInjected, Done: true})
+	if err := vfs.WriteFileAtomic(fsys, "/f", nil, 0o644); !errors.Is(err, errInjected) {
+		t.Errorf("got error %v, want the injected one", err)
+	}
+	if opened, closed := counting.Count(vfs.OpCreate), counting.Count(vfs.OpClose); opened != 1 || closed != 1 {
+		t.Errorf("%d files opened, %d closed, want 1 of each", opened, closed)
+	}
+}
+
 func TestAfterAndTimes(t *testing.T) {
 	tests := []struct {
 		after, times int
