@@ -6,9 +6,8 @@
 //
 // # What a crash of Mem may leave
 //
-// The model is meant to be at least as unkind as ext4, XFS and their like are with any mount options and a disk that
-// writes a sector of 512 bytes whole or not at all. An algorithm that survives it relies on nothing but what POSIX and these
-// sectors promise.
+// The model is meant to be at least as unkind as ext4 and XFS with their default options, on a disk that writes a sector of
+// 512 bytes whole or not at all. Beside that sector, the order of names within a directory is all it grants beyond POSIX.
 //
 // Content. What was in the file at its last Sync or Datasync is there, as far as no later write or truncation touched
 // it. Each later write is there whole, not at all, or in part: its beginning up to a sector boundary, or any of its
