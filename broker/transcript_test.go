@@ -3,15 +3,11 @@ package broker_test
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"encoding/binary"
 	"fmt"
-	"io"
-	"net"
 	"os"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 
@@ -72,9 +68,9 @@ func TestTranscript(t *testing.T) {
 			}
 			want = strings.ReplaceAll(want, "result 200 16 ", "result 200 "+strconv.Itoa(len(x.String()))+" ")
 			want = strings.ReplaceAll(want, "1.4.6.3-SNAPSHOT", x.String())
-			p := dial(t, b)
-			p.send(e.request)
-			got, closed := p.received()
+			p := brokertest.Connect(t, b.Dial)
+			p.Send(e.request)
+			got, closed := p.Received()
 			if err := match(unescape(t, want), got, ids); err != nil {
 				t.Errorf("%s %q\n got %q\nwant %q\n%v", e.name, e.request, got, want, err)
 			}
@@ -164,51 +160,4 @@ func match(want, got string, ids map[int64]bool) error {
 		return fmt.Errorf("body of %d bytes, announced are %d", len(got)-body, length)
 	}
 	return nil
-}
-
-// peer is one end of a connection to a broker in memory. It takes whatever comes.
-type peer struct {
-	conn net.Conn
-
-	mu     sync.Mutex
-	buf    []byte
-	closed bool
-}
-
-func dial(t *testing.T, b *brokertest.Broker) *peer {
-	t.Helper()
-	conn, err := b.Dial(context.Background(), b.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { conn.Close() })
-	p := &peer{conn: conn}
-	go func() {
-		buf := make([]byte, 4096)
-		for {
-			n, err := conn.Read(buf)
-			p.mu.Lock()
-			p.buf = append(p.buf, buf[:n]...)
-			p.closed = err != nil
-			p.mu.Unlock()
-			if err != nil {
-				return
-			}
-		}
-	}()
-	return p
-}
-
-// send sends what the broker takes of s.
-func (p *peer) send(s string) { _, _ = io.WriteString(p.conn, s) }
-
-// received returns what came since it was last asked, and whether the broker closed the connection. It waits until the
-// whole bubble has nothing to do: nothing more will come before time goes on.
-func (p *peer) received() (string, bool) {
-	synctest.Wait()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	s := string(p.buf)
-	p.buf = nil
-	return s, p.closed
 }
