@@ -1,6 +1,8 @@
 package server
 
 import (
+	"errors"
+	"os"
 	"time"
 
 	"github.com/metaq-go/metaq/broker/store"
@@ -32,33 +34,39 @@ type reply struct {
 	id        int64
 	offset    int64
 	messages  int
-	entries   *[]entry
+	entries   []entry
+	last      *chunk // entries are the last of it; nil: others follow
 	read      read
 	partition int32
 }
 
 const (
-	flushBytes = 64 << 10 // what has come together is sent at this size, or when there is nothing more to add
-	keepBytes  = 1 << 20  // a buffer made bigger than this by large answers is given up
+	flushBytes  = 64 << 10 // what has come together is sent at this size, or when there is nothing more to add
+	keepBytes   = 2 << 20  // a buffer made bigger than this by large answers is given up
+	keepReplies = 256      // so is a queue made longer than this, when it is empty
 )
 
 // output is the writer of a session. Its fields belong to the goroutine that calls run.
 type output struct {
 	*session
-	queue  []reply // fetched, the head not answered yet
-	head   int
-	parked []reply // polls that wait
-	buf    []byte
-	timer  *time.Timer
-	err    error // of the connection: nothing can be sent any more
+	queue   []reply // fetched, the head not answered yet
+	head    int
+	parked  []reply                 // polls that wait
+	watched map[*store.Log]struct{} // partitions that may still poke us
+	buf     []byte
+	pooled  *[]byte // where buf came from and goes; nil while the connection is idle
+	timer   *time.Timer
+	err     error // of the connection: nothing can be sent any more
 }
 
 // run answers until the reader has ended and everything it queued is answered, or the connection breaks.
 func (o *output) run() {
 	for {
+		o.takeBuffer()
 		blocked, ended := o.answerAll()
 		o.answerParked()
 		o.flush()
+		o.giveBuffer()
 		if o.err != nil || ended && !blocked {
 			break
 		}
@@ -105,8 +113,12 @@ func (o *output) answerAll() (blocked, ended bool) {
 		o.queue, o.incoming = o.incoming, o.queue[:0]
 		o.head = 0
 		ended = o.ended
+		idle := len(o.queue) == 0
+		if idle && cap(o.queue)+cap(o.incoming) > 2*keepReplies {
+			o.queue, o.incoming = nil, nil
+		}
 		o.mu.Unlock()
-		if len(o.queue) == 0 {
+		if idle {
 			return false, ended
 		}
 	}
@@ -157,6 +169,9 @@ func (o *output) answer(r *reply) {
 		}
 		o.buf = protocol.AppendStored(o.buf, r.opaque, r.id, r.partition, r.offset)
 	case kindRead:
+		if len(o.parked) >= o.srv.cfg.Outstanding {
+			r.read.deadline = time.Time{} // as many as may wait are waiting: this poll is a get
+		}
 		if !o.answerRead(r) {
 			o.parked = append(o.parked, *r)
 		}
@@ -166,18 +181,21 @@ func (o *output) answer(r *reply) {
 func (o *output) answerRun(r *reply) {
 	if r.err != nil {
 		o.srv.counters.putFailed.Add(int64(r.count))
-		for _, e := range *r.entries {
+		for _, e := range r.entries {
 			o.buf = o.srv.appendFailed(o.buf, r, e.opaque)
 		}
 	} else {
 		id, offset := r.id, r.offset
-		for _, e := range *r.entries {
+		for _, e := range r.entries {
 			o.buf = protocol.AppendStored(o.buf, e.opaque, id, r.partition, offset)
 			id = protocol.NextID(id)
 			offset += int64(e.size)
 		}
 	}
-	o.srv.release(r.entries)
+	if r.last != nil {
+		r.last.used = 0
+		o.srv.chunks.Put(r.last)
+	}
 }
 
 // answerParked answers the polls for which data has come or whose time is up.
@@ -198,16 +216,42 @@ func (o *output) answerParked() {
 
 // flush sends what has come together.
 func (o *output) flush() {
-	if len(o.buf) > 0 && o.err == nil {
-		o.err = o.conn.SetWriteDeadline(time.Now().Add(o.srv.cfg.WriteTimeout))
-		if o.err == nil {
-			_, o.err = o.conn.Write(o.buf)
-		}
+	if o.err == nil {
+		o.err = o.send(o.buf)
 	}
 	o.buf = o.buf[:0]
-	if cap(o.buf) > 2*keepBytes {
-		o.buf = nil
+}
+
+// send writes b. It waits for a slow client as long as that takes anything at all.
+func (o *output) send(b []byte) error {
+	for len(b) > 0 {
+		if err := o.conn.SetWriteDeadline(time.Now().Add(o.srv.cfg.WriteTimeout)); err != nil {
+			return err
+		}
+		n, err := o.conn.Write(b)
+		if err != nil && (n == 0 || !errors.Is(err, os.ErrDeadlineExceeded)) {
+			return err
+		}
+		b = b[n:]
 	}
+	return nil
+}
+
+// takeBuffer and giveBuffer let connections that have something to answer share buffers: thousands may be idle.
+func (o *output) takeBuffer() {
+	var ok bool
+	if o.pooled, ok = o.srv.buffers.Get().(*[]byte); !ok {
+		o.pooled = new([]byte)
+	}
+	o.buf = *o.pooled
+}
+
+func (o *output) giveBuffer() {
+	if cap(o.buf) <= keepBytes {
+		*o.pooled = o.buf[:0]
+		o.srv.buffers.Put(o.pooled)
+	}
+	o.buf, o.pooled = nil, nil
 }
 
 // finish tells the reader that nobody will answer, and closes the connection so that the client still gets what was
@@ -246,12 +290,22 @@ func (o *output) discard() {
 	}
 }
 
+// watch arranges a token for when log grows beyond offset. It reports false if it has.
+func (o *output) watch(log *store.Log, offset int64) bool {
+	if !log.Notify(offset, o.wake) {
+		return false
+	}
+	if o.watched == nil {
+		o.watched = make(map[*store.Log]struct{})
+	}
+	o.watched[log] = struct{}{}
+	return true
+}
+
 // forget takes the session out of the lists of those who wait.
 func (o *output) forget() {
 	o.srv.cfg.Store.Forget(o.wake)
-	for _, r := range o.parked {
-		if r.log != nil {
-			r.log.Forget(o.wake)
-		}
+	for log := range o.watched {
+		log.Forget(o.wake)
 	}
 }

@@ -3,7 +3,6 @@ package server
 import (
 	"bytes"
 	"math/rand/v2"
-	"sync"
 
 	"github.com/metaq-go/metaq/broker/store"
 	"github.com/metaq-go/metaq/protocol"
@@ -17,7 +16,8 @@ type putRun struct {
 	chosen    int32
 	log       *store.Log // nil: no run is open
 	records   []byte
-	entries   *[]entry
+	chunk     *chunk // nil: none is begun
+	first     int    // entry of chunk where the run begins
 }
 
 // entry is what the answer to one put of a run needs.
@@ -26,90 +26,124 @@ type entry struct {
 	size   int32 // of the record
 }
 
+// chunk is memory for the entries of successive runs of a connection. The reader fills it, the writer gives it back after
+// the run that fills it up: what waits for answers holds as much memory as it has entries, however short the runs are.
+type chunk struct {
+	used    int
+	entries [runEntries]entry
+}
+
 const (
 	runBytes   = 256 << 10 // a run is closed when it got that big
 	runEntries = 4096
 )
 
-var entryPool = sync.Pool{New: func() any { e := make([]entry, 0, runEntries); return &e }}
+// takes reports whether a put may join the run.
+func (r *putRun) takes(q *protocol.Request) bool {
+	return r.log != nil && r.partition == q.Partition && bytes.Equal(r.topic, q.Topic) &&
+		len(r.records)+protocol.HeaderSize+len(q.Body) <= runBytes
+}
+
+// open begins a run for the topic and partition of q.
+func (s *session) open(q *protocol.Request, log *store.Log, chosen int32) {
+	run := &s.run
+	run.topic = append(run.topic[:0], q.Topic...)
+	run.partition, run.chosen, run.log = q.Partition, chosen, log
+	if run.chunk == nil {
+		run.chunk, _ = s.srv.chunks.Get().(*chunk)
+	}
+	if run.chunk == nil {
+		run.chunk = new(chunk)
+	}
+	run.first = run.chunk.used
+}
 
 // put adds the message to the run. Puts with partition -1 share a partition as long as the run is open, and a run ends
 // where the client pauses: each burst goes to one partition, chosen at random.
 func (s *session) put(q *protocol.Request) bool {
-	s.srv.counters.put.Add(1)
-	if refused := s.checkPut(q); refused != nil {
+	if refused := transaction(q); refused != nil {
 		s.submit()
-		s.srv.counters.putFailed.Add(1)
 		return s.answer(q.Opaque, refused.Code, refused.Text)
 	}
 	run := &s.run
-	size := protocol.HeaderSize + len(q.Body)
-	if run.log == nil || run.partition != q.Partition || !bytes.Equal(run.topic, q.Topic) ||
-		len(run.records)+size > runBytes || len(*run.entries) == runEntries {
+	joins, chosen := run.takes(q), run.chosen
+	if !joins {
 		s.submit()
-		if refused := s.openRun(q); refused != nil {
-			if refused.Code != protocol.Forbidden {
-				s.srv.counters.putFailed.Add(1)
-			}
-			return s.answer(q.Opaque, refused.Code, refused.Text)
+		chosen = q.Partition
+		if refused := s.admit(q.Topic, &chosen); refused != nil {
+			return s.refusePut(q, 1, refused)
 		}
 	}
-	sum := q.Checksum
-	if sum == protocol.NoChecksum {
-		sum = protocol.Checksum(q.Body)
-	} else if sum != protocol.Checksum(q.Body) {
-		return s.refusePut(q, run.chosen, checksumText)
+	sum, refused := s.checkPut(q, chosen)
+	if refused != nil {
+		return s.refusePut(q, 1, refused)
+	}
+	if !joins {
+		log, refused := s.log(q.Topic, chosen)
+		if refused != nil {
+			return s.refusePut(q, 1, refused)
+		}
+		s.open(q, log, chosen)
 	}
 	r := protocol.Record{Flag: q.Flag, Checksum: sum, Body: q.Body}
 	run.records = r.AppendTo(run.records)
-	*run.entries = append(*run.entries, entry{opaque: q.Opaque, size: int32(size)})
+	c := run.chunk
+	c.entries[c.used] = entry{opaque: q.Opaque, size: int32(r.Size())}
+	if c.used++; c.used == runEntries {
+		s.submit()
+	}
 	return true
 }
 
 const checksumText = "Checksum failure,message may be corrupted when transfering on networking."
 
-// checkPut refuses what depends on nothing but the request.
-func (s *session) checkPut(q *protocol.Request) *protocol.StatusError {
+// transaction refuses a put in a transaction: none was ever begun.
+func transaction(q *protocol.Request) *protocol.StatusError {
+	kind := "Local"
 	switch {
-	case q.TooLong > 0:
-		return s.srv.refusal(protocol.ServerError, q.Topic, q.Partition, "message of "+itoa(q.TooLong)+
-			" bytes is too long, the limit is "+itoa(int32(s.srv.cfg.Limits.Body)))
-	case q.TxKey != nil && protocol.TxKeyKind(q.TxKey) != protocol.TxNone:
-		kind := "Local"
-		if protocol.TxKeyKind(q.TxKey) == protocol.TxXA {
-			kind = "XA"
-		}
-		return &protocol.StatusError{
-			Code: protocol.ServerError,
-			Text: kind + " transaction '" + valid(q.TxKey) + "' has not been started.",
-		}
-	case q.Flag&protocol.FlagAttr != 0:
+	case q.TxKey == nil:
+		return nil
+	case protocol.TxKeyKind(q.TxKey) == protocol.TxNone:
+		return nil
+	case protocol.TxKeyKind(q.TxKey) == protocol.TxXA:
+		kind = "XA"
+	}
+	return &protocol.StatusError{
+		Code: protocol.ServerError,
+		Text: kind + " transaction '" + clip(q.TxKey) + "' has not been started.",
+	}
+}
+
+// checkPut judges the message itself and returns its checksum.
+func (s *session) checkPut(q *protocol.Request, partition int32) (sum int32, refused *protocol.StatusError) {
+	if q.TooLong > 0 {
+		return 0, s.tooLong(q, partition)
+	}
+	sum = protocol.Checksum(q.Body)
+	if q.Checksum != protocol.NoChecksum && q.Checksum != sum {
+		return 0, s.srv.refusal(protocol.ServerError, q.Topic, partition, checksumText)
+	}
+	if q.Flag&protocol.FlagAttr != 0 {
 		if _, _, err := protocol.SplitBody(q.Flag, q.Body); err != nil {
-			return s.srv.refusal(protocol.ServerError, q.Topic, q.Partition, err.Error())
+			return 0, s.srv.refusal(protocol.ServerError, q.Topic, partition, err.Error())
 		}
 	}
-	return nil
+	return sum, nil
 }
 
-func (s *session) refusePut(q *protocol.Request, partition int32, why string) bool {
+func (s *session) tooLong(q *protocol.Request, partition int32) *protocol.StatusError {
+	return s.srv.refusal(protocol.ServerError, q.Topic, partition,
+		q.Verb.String()+" of "+itoa(q.TooLong)+" bytes is too long, the limit is "+itoa(int32(s.srv.cfg.Limits.Body)))
+}
+
+// refusePut answers a put or append of n messages that are not stored, after what was gathered before it.
+func (s *session) refusePut(q *protocol.Request, n int, refused *protocol.StatusError) bool {
 	s.submit()
-	s.srv.counters.putFailed.Add(1)
-	refused := s.srv.refusal(protocol.ServerError, q.Topic, partition, why)
-	return s.answer(q.Opaque, refused.Code, refused.Text)
-}
-
-// openRun begins a run for the topic and partition of q.
-func (s *session) openRun(q *protocol.Request) *protocol.StatusError {
-	chosen := q.Partition
-	log, refused := s.partition(q.Topic, &chosen)
-	if refused != nil {
-		return refused
+	s.srv.counters.put.Add(int64(n))
+	if refused.Code != protocol.Forbidden {
+		s.srv.counters.putFailed.Add(int64(n))
 	}
-	run := &s.run
-	run.topic = append(run.topic[:0], q.Topic...)
-	run.partition, run.chosen, run.log = q.Partition, chosen, log
-	run.entries = entryPool.Get().(*[]entry)
-	return nil
+	return s.answer(q.Opaque, refused.Code, refused.Text)
 }
 
 // submit appends the run and queues its answers.
@@ -118,21 +152,20 @@ func (s *session) submit() {
 	if run.log == nil {
 		return
 	}
-	log, entries := run.log, run.entries
-	run.log, run.entries = nil, nil
-	n := len(*entries)
-	if n == 0 {
-		s.srv.release(entries)
-		return
+	log, c := run.log, run.chunk
+	entries := c.entries[run.first:c.used]
+	s.srv.counters.put.Add(int64(len(entries)))
+	a, err := log.Append(run.records, len(entries))
+	r := reply{
+		kind: kindRun, count: len(entries), entries: entries, log: log, commit: a.Commit, id: a.ID, offset: a.Offset,
+		partition: run.chosen, err: err,
 	}
-	a, err := log.Append(run.records, n)
-	run.records = run.records[:0]
+	if c.used == runEntries {
+		r.last, run.chunk = c, nil
+	}
+	run.log, run.records = nil, run.records[:0]
 	if cap(run.records) > 4*runBytes {
 		run.records = nil
-	}
-	r := reply{
-		kind: kindRun, count: n, entries: entries, log: log, commit: a.Commit, id: a.ID, offset: a.Offset,
-		partition: run.chosen, err: err,
 	}
 	s.queue(r)
 }
@@ -140,31 +173,36 @@ func (s *session) submit() {
 // append handles records that come ready-made.
 func (s *session) append(q *protocol.Request) bool {
 	s.submit()
-	s.srv.counters.put.Add(int64(q.Count))
 	chosen := q.Partition
-	refused := s.checkPut(q)
+	refused := s.admit(q.Topic, &chosen)
+	if refused == nil {
+		refused = s.checkAppend(q, chosen)
+	}
 	var log *store.Log
 	if refused == nil {
-		log, refused = s.partition(q.Topic, &chosen)
-	}
-	if refused == nil {
-		if err := protocol.CheckRecords(q.Body, int(q.Count)); err != nil {
-			refused = s.srv.refusal(protocol.ServerError, q.Topic, chosen, err.Error())
-		} else if q.Count == 0 {
-			refused = s.srv.refusal(protocol.ServerError, q.Topic, chosen, "append without records")
-		}
+		log, refused = s.log(q.Topic, chosen)
 	}
 	if refused != nil {
-		if refused.Code != protocol.Forbidden {
-			s.srv.counters.putFailed.Add(int64(q.Count))
-		}
-		return s.answer(q.Opaque, refused.Code, refused.Text)
+		// The count is only what the client says; this is the most it can be.
+		most := (len(q.Body) + int(q.TooLong)) / protocol.HeaderSize
+		return s.refusePut(q, max(1, min(int(q.Count), most)), refused)
 	}
+	s.srv.counters.put.Add(int64(q.Count))
 	a, err := log.Append(q.Body, int(q.Count))
 	return s.queue(reply{
 		kind: kindAppend, count: 1, messages: int(q.Count), opaque: q.Opaque, log: log, commit: a.Commit,
 		id: a.ID, offset: a.Offset, partition: chosen, err: err,
 	})
+}
+
+func (s *session) checkAppend(q *protocol.Request, partition int32) *protocol.StatusError {
+	if q.TooLong > 0 {
+		return s.tooLong(q, partition)
+	}
+	if err := protocol.CheckRecords(q.Body, int(q.Count)); err != nil {
+		return s.srv.refusal(protocol.ServerError, q.Topic, partition, err.Error())
+	}
+	return nil
 }
 
 // choose picks one of n partitions at random, an open one if there is any.
@@ -176,9 +214,4 @@ func (s *Server) choose(topic []byte, n int) int32 {
 		}
 	}
 	return int32(first)
-}
-
-func (s *Server) release(e *[]entry) {
-	*e = (*e)[:0]
-	entryPool.Put(e)
 }

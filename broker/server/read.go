@@ -66,7 +66,7 @@ func (o *output) answerRead(r *reply) bool {
 		case r.read.offset == protocol.MaxOffset || errors.Is(err, store.ErrAbove) && o.srv.cfg.UpdateOffsets:
 			o.moved(r, r.log.End())
 		case waits && errors.Is(err, store.ErrAtEnd):
-			if r.log.Notify(r.read.offset, o.wake) {
+			if o.watch(r.log, r.read.offset) {
 				return false
 			}
 			continue // it grew between the two
@@ -133,34 +133,40 @@ func (o *output) miss(r *reply, text string) {
 // offset answers an offset request: the rules of protocol.md 4.3.
 func (s *session) offset(q *protocol.Request) bool {
 	s.srv.counters.offset.Add(1)
-	topic, partition, offset := string(q.Topic), q.Partition, q.Offset
+	log := s.srv.cfg.Store.Log(q.Topic, int(q.Partition))
+	if log == nil {
+		return s.answer(q.Opaque, protocol.NotFound, missingText(q.Topic, q.Partition))
+	}
+	offset := q.Offset
 	return s.later(q.Opaque, func() (protocol.Code, string) {
-		log := s.srv.cfg.Store.Log([]byte(topic), int(partition))
-		if log == nil {
-			return protocol.NotFound, missingText(topic, partition)
-		}
 		return protocol.OK, strconv.FormatInt(log.Nearest(offset), 10)
 	})
 }
 
 // topics answers with one line for each topic, or for the one asked for.
 func (s *session) topics(q *protocol.Request) bool {
-	topic := string(q.Topic)
-	return s.later(q.Opaque, func() (protocol.Code, string) {
-		topics := s.srv.cfg.Topics
-		if topic != "" {
-			n := topics.Partitions([]byte(topic))
-			if n == 0 {
-				return protocol.NotFound, "The server do not accept topic " + valid(topic)
-			}
-			return protocol.OK, topic + " " + strconv.Itoa(n) + "\r\n"
+	if len(q.Topic) > 0 {
+		n := s.srv.partitions(q.Topic)
+		if n == 0 {
+			return s.answer(q.Opaque, protocol.NotFound, "The server do not accept topic "+clip(q.Topic))
 		}
+		return s.answer(q.Opaque, protocol.OK, string(q.Topic)+" "+strconv.Itoa(n)+"\r\n")
+	}
+	return s.later(q.Opaque, func() (protocol.Code, string) {
 		var text []byte
-		for _, name := range topics.Names() {
+		for _, name := range s.srv.cfg.Topics.Names() {
 			text = append(append(text, name...), ' ')
-			text = strconv.AppendInt(text, int64(topics.Partitions([]byte(name))), 10)
+			text = strconv.AppendInt(text, int64(s.srv.partitions([]byte(name))), 10)
 			text = append(text, '\r', '\n')
 		}
 		return protocol.OK, string(text)
 	})
+}
+
+// partitions returns how many partitions of a topic can be read: those of a topic that takes no more messages too.
+func (s *Server) partitions(topic []byte) int {
+	if n := s.cfg.Topics.Partitions(topic); n > 0 {
+		return n
+	}
+	return s.cfg.Store.Partitions(topic)
 }

@@ -74,6 +74,8 @@ type Server struct {
 	started  time.Time
 	version  string
 	counters counters
+	chunks   sync.Pool // *chunk, empty
+	buffers  sync.Pool // *[]byte, empty
 
 	mu       sync.Mutex
 	sessions map[*session]struct{}

@@ -17,7 +17,11 @@ type session struct {
 	srv  *Server
 	conn net.Conn
 	rd   *protocol.Reader
-	run  putRun // of the reader
+
+	// Of the reader.
+	run   putRun
+	batch []reply // not handed to the writer yet
+	count int     // requests that batch answers
 
 	mu       sync.Mutex
 	room     *sync.Cond
@@ -59,9 +63,12 @@ type readerFunc func([]byte) (int, error)
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
 // read is the source of the protocol reader. Being called means that everything the client sent so far is decoded: what
-// was gathered of it is appended before we wait for more.
+// was gathered of it is appended, and handed to the writer, before we wait for more.
 func (s *session) read(p []byte) (int, error) {
 	s.submit()
+	if !s.publish() {
+		return 0, net.ErrClosed
+	}
 	if err := s.conn.SetReadDeadline(time.Now().Add(s.srv.cfg.IdleTimeout)); err != nil {
 		return 0, err
 	}
@@ -84,6 +91,7 @@ func (s *session) readAll() {
 		}
 	}
 	s.submit()
+	s.publish()
 	s.mu.Lock()
 	s.ended = true
 	s.mu.Unlock()
@@ -114,8 +122,23 @@ func (s *session) request(q *protocol.Request) bool {
 	return false
 }
 
-// queue hands a reply to the writer, waiting while too many are unanswered. It reports false if nobody will answer.
+// publishAt is after how many requests the writer is told of them, if it was not before because the input ran dry. With
+// fewer it would wake up, and write to the socket, for every few of them.
+const publishAt = 128
+
+// queue adds what is owed for a request, or a run of them. It reports false if nobody will answer.
 func (s *session) queue(r reply) bool {
+	s.batch = append(s.batch, r)
+	s.count += r.count
+	return s.count < publishAt || s.publish()
+}
+
+// publish hands what was queued to the writer, waiting while too many requests are unanswered. It reports false if nobody
+// will answer.
+func (s *session) publish() bool {
+	if len(s.batch) == 0 {
+		return true
+	}
 	s.mu.Lock()
 	for s.waiting >= s.srv.cfg.Outstanding && !s.broken {
 		s.room.Wait()
@@ -124,10 +147,15 @@ func (s *session) queue(r reply) bool {
 		s.mu.Unlock()
 		return false
 	}
-	s.waiting += r.count
-	s.incoming = append(s.incoming, r)
+	s.waiting += s.count
+	s.incoming = append(s.incoming, s.batch...)
+	first := len(s.incoming) == len(s.batch)
 	s.mu.Unlock()
-	s.poke()
+	if first { // else the writer has been told, and looks again until it finds nothing
+		s.poke()
+	}
+	clear(s.batch)
+	s.batch, s.count = s.batch[:0], 0
 	return true
 }
 
@@ -157,29 +185,34 @@ func (s *session) stopReading() {
 // cut ends the connection at once.
 func (s *session) cut() { s.conn.Close() }
 
-// partition returns the log that a put goes to, or why it is refused: the rules of protocol.md 4.1.2. A partition of -1
+// admit judges where a put or append wants to go: the rules of protocol.md 4.1.2, up to the partition. A partition of -1
 // is replaced by the chosen one.
-func (s *session) partition(topic []byte, partition *int32) (*store.Log, *protocol.StatusError) {
+func (s *session) admit(topic []byte, partition *int32) *protocol.StatusError {
 	srv := s.srv
 	n := srv.cfg.Topics.Partitions(topic)
-	if n == 0 {
-		return nil, srv.refusal(protocol.ServerError, topic, *partition, "The server do not accept topic "+valid(topic))
+	if n <= 0 {
+		return srv.refusal(protocol.ServerError, topic, *partition, "The server do not accept topic "+clip(topic))
 	}
 	if *partition == -1 {
 		*partition = srv.choose(topic, n)
 	}
 	if *partition < 0 || int(*partition) >= n {
-		return nil, srv.refusal(protocol.ServerError, topic, *partition, "wrong partition "+itoa(*partition))
+		return srv.refusal(protocol.ServerError, topic, *partition, "wrong partition "+itoa(*partition))
 	}
 	if srv.cfg.Topics.Closed(topic, int(*partition)) {
-		return nil, srv.refusal(protocol.Forbidden, topic, *partition, closedText("partition", srv.cfg.BrokerID, *partition))
+		return srv.refusal(protocol.Forbidden, topic, *partition, closedText("partition", srv.cfg.BrokerID, *partition))
 	}
-	log := srv.cfg.Store.Log(topic, int(*partition))
-	if log == nil {
-		var err error
-		if log, err = srv.cfg.Store.Create(string(topic), int(*partition)); err != nil {
-			return nil, srv.refusal(protocol.ServerError, topic, *partition, err.Error())
-		}
+	return nil
+}
+
+// log returns the partition that something admitted goes to. It is made for the first message that is worth storing.
+func (s *session) log(topic []byte, partition int32) (*store.Log, *protocol.StatusError) {
+	if log := s.srv.cfg.Store.Log(topic, int(partition)); log != nil {
+		return log, nil
+	}
+	log, err := s.srv.cfg.Store.Create(string(topic), int(partition))
+	if err != nil {
+		return nil, s.srv.refusal(protocol.ServerError, topic, partition, err.Error())
 	}
 	return log, nil
 }

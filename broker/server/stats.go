@@ -49,7 +49,7 @@ func (s *Server) Stats() Stats {
 
 // stats answers a stats request; every item but config is framed by STATS and END.
 func (s *session) stats(q *protocol.Request) bool {
-	item := strings.TrimSpace(valid(q.Item))
+	item := strings.TrimSpace(clip(q.Item))
 	return s.later(q.Opaque, func() (protocol.Code, string) {
 		if item == "config" {
 			return s.srv.statsConfig()

@@ -11,7 +11,7 @@ import (
 
 // refusal is a status with the text a failed put gets.
 func (s *Server) refusal(code protocol.Code, topic []byte, partition int32, detail string) *protocol.StatusError {
-	return &protocol.StatusError{Code: code, Text: s.failedText(valid(topic), partition) + "Detail:" + detail}
+	return &protocol.StatusError{Code: code, Text: s.failedText(clip(topic), partition) + "Detail:" + detail}
 }
 
 func (s *Server) failedText(topic string, partition int32) string {
@@ -30,10 +30,19 @@ func closedText(noun string, broker int, partition int32) string {
 }
 
 func missingText[T ~string | ~[]byte](topic T, partition int32) string {
-	return "The topic `" + valid(topic) + "` in partition `" + itoa(partition) + "` is not exists"
+	return "The topic `" + clip(topic) + "` in partition `" + itoa(partition) + "` is not exists"
 }
 
-// valid makes text of what a client sent, as the original does: what is no UTF-8 becomes U+FFFD.
-func valid[T ~string | ~[]byte](b T) string { return strings.ToValidUTF8(string(b), "\ufffd") }
+// maxName is how much of a client's word is kept while its answer waits. No topic has a longer name.
+const maxName = 512
+
+// clip makes text of a name that a client sent. What is no UTF-8 becomes U+FFFD, as in the original; the end of what is
+// longer than any name is left out, so that many such requests do not hold much memory.
+func clip[T ~string | ~[]byte](b T) string {
+	if len(b) <= maxName {
+		return strings.ToValidUTF8(string(b), "\ufffd")
+	}
+	return strings.ToValidUTF8(string(b[:maxName]), "\ufffd") + "…"
+}
 
 func itoa(n int32) string { return strconv.Itoa(int(n)) }
