@@ -102,20 +102,23 @@ func readBlocks(t *testing.T, file string) (blocks []block) {
 type stage struct {
 	*testing.T
 	root, dir string
+	metaq     string // the command with replaced ports
+	server    string
 	env       []string
 }
 
 func newStage(t *testing.T, root, bin string) *stage {
-	s := &stage{T: t, root: root, dir: t.TempDir()}
 	port, http := freePort(t), freePort(t)
+	s := &stage{T: t, root: root, dir: t.TempDir(), server: "meta://127.0.0.1:" + port}
 	// "metaq local" listens on free ports instead of the default ones.
 	wrapper := fmt.Sprintf("#!/bin/sh\nif [ \"$1\" = local ]; then\n\tshift\n"+
 		"\tset -- local --listen 127.0.0.1:%s --http 127.0.0.1:%s \"$@\"\nfi\nexec %s \"$@\"\n", port, http, bin)
 	path := t.TempDir()
-	if err := os.WriteFile(filepath.Join(path, "metaq"), []byte(wrapper), 0o755); err != nil {
+	s.metaq = filepath.Join(path, "metaq")
+	if err := os.WriteFile(s.metaq, []byte(wrapper), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	s.env = append(os.Environ(), "PATH="+path+":"+os.Getenv("PATH"), "METAQ_SERVER=meta://127.0.0.1:"+port, "HOME="+t.TempDir(),
+	s.env = append(os.Environ(), "PATH="+path+":"+os.Getenv("PATH"), "METAQ_SERVER="+s.server, "HOME="+t.TempDir(),
 		"XDG_STATE_HOME=", "GOFLAGS=-mod=mod", "GOCACHE="+goEnv(t, "GOCACHE"), "GOMODCACHE="+goEnv(t, "GOMODCACHE"), "GOPATH="+goEnv(t, "GOPATH"))
 	return s
 }
@@ -146,7 +149,7 @@ func (s *stage) shell(b block) {
 	if commands == 0 {
 		return
 	}
-	out, err := s.command(time.Minute, "set -e\n"+script.String())
+	out, err := s.command(time.Minute, script.String())
 	if err != nil {
 		s.Fatalf("%v\n%s", err, out)
 	}
@@ -159,11 +162,11 @@ func (s *stage) match(b block, out []byte) {
 	}
 }
 
-// command runs a script and ends everything it started.
+// command runs a script, up to its first failure, and ends what it left in the background.
 func (s *stage) command(limit time.Duration, script string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
-	cmd := s.start(ctx, "bash", "-c", script)
+	cmd := s.start(ctx, "bash", "-c", "set -e\ntrap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n"+script)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	err := cmd.Start()
@@ -201,18 +204,8 @@ func (s *stage) program(b block) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	broker := s.start(ctx, "metaq", "local", "--data", filepath.Join(s.dir, "data"))
-	broker.Path, _ = exec.LookPath(filepath.Join(strings.Split(envOf(s.env, "PATH"), ":")[0], "metaq"))
-	ready := newMatcher(`ready listen=`)
-	broker.Stdout, broker.Stderr = ready, os.Stderr
-	if err := broker.Start(); err != nil {
-		s.Fatal(err)
-	}
-	defer func() {
-		cancel()
-		_ = broker.Wait() // killed
-	}()
-	s.await(ctx, ready)
+	stop := s.startBroker(ctx)
+	defer stop()
 	s.side(b, "before")
 	program := s.start(ctx, filepath.Join(s.dir, "program"))
 	out := newMatcher(b.notes["want"])
@@ -222,6 +215,27 @@ func (s *stage) program(b block) {
 	}
 	s.side(b, "input")
 	s.await(ctx, out)
+	s.interrupt(program, out)
+}
+
+// startBroker runs metaq local until the function it returns is called.
+func (s *stage) startBroker(ctx context.Context) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	broker := s.start(ctx, s.metaq, "local", "--data", filepath.Join(s.dir, "data"))
+	ready := newMatcher("ready listen=")
+	broker.Stdout, broker.Stderr = ready, os.Stderr
+	if err := broker.Start(); err != nil {
+		s.Fatal(err)
+	}
+	s.await(ctx, ready)
+	return func() {
+		cancel()
+		_ = broker.Wait() // killed
+	}
+}
+
+// interrupt stops a program as Ctrl-C would; it must end well.
+func (s *stage) interrupt(program *exec.Cmd, out *matcher) {
 	if err := program.Process.Signal(os.Interrupt); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		s.Fatal(err)
 	}
@@ -278,15 +292,6 @@ func goEnv(t *testing.T, name string) string {
 		t.Fatal(err)
 	}
 	return strings.TrimSpace(string(out))
-}
-
-func envOf(env []string, name string) (value string) {
-	for _, e := range env {
-		if v, ok := strings.CutPrefix(e, name+"="); ok {
-			value = v
-		}
-	}
-	return value
 }
 
 func mustGetwd(t *testing.T) string {

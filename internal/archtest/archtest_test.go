@@ -55,7 +55,7 @@ var rules = []rule{
 	},
 	{folder: "sinks/sqldb", ours: []string{"pipeline"}},
 	{folder: "cmd/metaq", ours: []string{"..."}, others: []string{
-		"github.com/spf13/cobra", "github.com/schollz/progressbar", "github.com/guptarohit/asciigraph", "modernc.org/sqlite",
+		"github.com/spf13/cobra", "github.com/schollz/progressbar", "github.com/goccy/go-yaml", "modernc.org/sqlite", "github.com/parquet-go/parquet-go",
 		"github.com/prometheus/client_golang", "github.com/HdrHistogram/hdrhistogram-go",
 	}},
 	{folder: "examples", ours: publicFolders, others: []string{"modernc.org/sqlite"}},

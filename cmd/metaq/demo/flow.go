@@ -119,7 +119,7 @@ func (f *flow) declare() error {
 	source := func() pipeline.Source[client.Message] {
 		return spout.Topic(topic, spout.Client(f.client), spout.Offsets(client.FileOffsets(filepath.Join(f.dir, "offsets"))))
 	}
-	files, err := parquet.New[record](parquet.Config{Dir: filepath.Join(f.dir, "parquet"), Prefix: "access"})
+	files, err := parquet.Open[record](parquet.Config{Dir: filepath.Join(f.dir, "parquet"), Prefix: "access"})
 	if err != nil {
 		return err
 	}

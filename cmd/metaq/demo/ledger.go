@@ -5,13 +5,15 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/parquet-go/parquet-go"
+
 	"github.com/metaq-go/metaq/client"
-	"github.com/metaq-go/metaq/sinks/parquet"
 )
 
 // Ledger is what every station of the way says at the end, read back from where the records are.
@@ -54,6 +56,11 @@ func (f *flow) ledger() (l Ledger, err error) {
 		identify = lineNumber
 	} else {
 		l.Source = f.cfg.Log
+		info, err := os.Stat(f.cfg.Log)
+		if err != nil {
+			return l, err
+		}
+		l.Bytes = info.Size()
 	}
 	t, err := readTruth(names, identify)
 	if err != nil {
@@ -156,12 +163,12 @@ func (f *flow) readParquet(t *truth) (tally, error) {
 	}
 	slices.Sort(names)
 	for _, name := range names {
-		err := parquet.ReadFile(name, func(r record) error {
-			s.add(r.identity(), nonNil(r.Line))
-			return nil
-		})
+		rows, err := parquet.ReadFile[record](name)
 		if err != nil {
-			return tally{}, err
+			return tally{}, fmt.Errorf("read %s: %w", name, err)
+		}
+		for i := range rows {
+			s.add(rows[i].identity(), nonNil(rows[i].Line))
 		}
 	}
 	return s.tally(), nil
