@@ -21,8 +21,8 @@ type Attr struct {
 	Pos  int64  // of the payload's first byte in the file
 	// Part counts the pieces of a line that came in several records, from 1; 0: the payload is a whole line.
 	Part int
-	// More: the line's end is not in this record. The next piece, if the file has one, starts where this one ends. As text it
-	// is a + behind the part.
+	// More: the line's end is not in this record. The next piece starts where this one ends; there is none if the line turned
+	// out to be whole. As text it is a + behind the part.
 	More bool
 }
 

@@ -1,5 +1,6 @@
 // Package tail4go ships log files into topics, a record for each line, and never loses or doubles one.
 //
+//	producer := c.Producer(client.ProducerConfig{Resend: true, Timeout: 7 * 24 * time.Hour})
 //	agent, err := tail4go.Open(tail4go.Config{
 //		StateDir: "/var/lib/metaq-tail",
 //		Inputs:   []tail4go.Input{{Patterns: []string{"/var/log/app/*.log*"}, Topic: "app"}},

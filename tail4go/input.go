@@ -47,6 +47,8 @@ type input struct {
 	matched  int
 	touched  bool // known or files changed since the last save
 
+	blocks blockPool
+
 	busyList []*file // the scanner's own
 
 	// The reader's own.
@@ -126,7 +128,7 @@ func (in *input) follow(files ...*file) {
 		f.sent.Store(f.pos.at)
 		f.first = f.pos.at
 		f.saved = position{at: -1}
-		f.win = newWindow(f.pos, in.failed)
+		f.win = newWindow(f.pos, &in.blocks, in.failed)
 		in.byID[f.id] = f
 		in.stir(f)
 	}

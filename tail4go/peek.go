@@ -33,7 +33,7 @@ func (in *input) busyNames(now time.Time) []*file {
 	return busy
 }
 
-// peekPause returns how long the names of busy logs may be left alone.
+// peekPause returns how long the names of busy logs may be left alone: a fourth as often as their files are looked at.
 func (in *input) peekPause(now time.Time) time.Duration {
 	busy := in.busyNames(now)
 	if len(busy) == 0 {
@@ -43,7 +43,7 @@ func (in *input) peekPause(now time.Time) time.Duration {
 	for _, f := range busy {
 		quiet = min(quiet, now.Sub(f.watch.grew))
 	}
-	return in.between(quiet, len(busy))
+	return min(4*in.between(quiet/4, len(busy)), in.cfg.PollInterval)
 }
 
 // peek looks at the names of busy logs, and takes in a file that has taken the place of another. A log that is rotated several

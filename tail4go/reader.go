@@ -205,13 +205,11 @@ func (in *input) atEnd(ctx context.Context, f *file, now time.Time) error {
 
 // rest sets when a file at its end is looked at again.
 func (in *input) rest(f *file, now time.Time, mayDoze bool) {
-	if now.Sub(f.grew) > dormantAfter*in.cfg.PollInterval {
-		f.win.rest()
-		waits := f.scanned > 0 && in.cfg.PartialAfter > 0
-		if mayDoze && !waits && len(in.list()) > fewFiles {
-			f.due = now.Add(dormant)
-			return
-		}
+	f.win.rest()
+	waits := f.scanned > 0 && in.cfg.PartialAfter > 0
+	if mayDoze && !waits && now.Sub(f.grew) > dormantAfter*in.cfg.PollInterval && len(in.list()) > fewFiles {
+		f.due = now.Add(dormant)
+		return
 	}
 	f.due = now.Add(in.between(now.Sub(f.grew), in.busy))
 }

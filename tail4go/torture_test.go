@@ -293,9 +293,9 @@ func (k *torture) check() {
 // missing; a line comes twice only if the agent crashed before the position behind it was stored, or if the broker stored
 // it and said that it did not.
 func TestTorture(t *testing.T) {
-	rounds := uint64(60)
+	rounds := uint64(40)
 	if testing.Short() {
-		rounds = 15
+		rounds = 10
 	}
 	for seed := range rounds {
 		ok := t.Run(fmt.Sprint(seed), func(t *testing.T) {

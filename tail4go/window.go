@@ -26,9 +26,10 @@ type window struct {
 	off  int        // its place in head
 	low  position
 
-	tail  *block // the reader's, as n is
-	n     int    // lines in tail
-	spare *block
+	tail *block // the reader's, as n is
+	n    int    // lines in tail
+
+	pool *blockPool
 }
 
 // position is a place in a file where reading may go on.
@@ -49,31 +50,59 @@ type block struct {
 	next   *block
 }
 
-func newWindow(start position, fail func(error)) *window {
-	return &window{fail: fail, low: start, n: blockLines}
+// blockPool keeps some blocks that are not used for those windows that need one: what windows cost is then bounded by what
+// is on its way, not by the number of files.
+type blockPool struct {
+	mu   sync.Mutex
+	free []*block
 }
 
-func (w *window) newBlock(start position) *block {
-	b := w.spare
-	w.spare = nil
-	if b == nil {
-		b = &block{w: w}
+const keepBlocks = 256 // 2 MiB
+
+func (p *blockPool) get(w *window, start position) *block {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := len(p.free)
+	if n == 0 {
+		b := &block{w: w, start: start}
 		b.answer = b.answered
+		return b
 	}
-	b.start = start
+	b := p.free[n-1]
+	p.free = p.free[:n-1]
+	b.w, b.start = w, start
 	return b
 }
 
-// answered is the callback of all lines of a block.
+// put takes a block whose lines have all been acknowledged: no callback of them is to come.
+func (p *blockPool) put(b *block) {
+	for i := range b.done {
+		b.done[i].Store(0)
+	}
+	clear(b.parts)
+	b.next = nil
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.free) < keepBlocks {
+		p.free = append(p.free, b)
+	}
+}
+
+func newWindow(start position, pool *blockPool, fail func(error)) *window {
+	return &window{fail: fail, low: start, n: blockLines, pool: pool}
+}
+
+// answered is the callback of all lines of a block. The mark of what became of the line is its last act: from then on the
+// block may be used for something else.
 func (b *block) answered(res client.Result, err error) {
-	word, bit := &b.done[res.Tag/64], uint64(1)<<(res.Tag%64)
+	bit := uint64(1) << (res.Tag % 64)
 	if err == nil {
-		word.Or(bit)
+		b.done[res.Tag/64].Or(bit)
 		return
 	}
-	b.failed[res.Tag/64].Or(bit)
 	b.w.failed.Add(1)
 	b.w.fail(err)
+	b.failed[res.Tag/64].Or(bit)
 }
 
 // add notes a line that is about to be sent, by the position behind it, and returns its tag and callback.
@@ -114,22 +143,23 @@ func (w *window) grow() {
 	defer w.mu.Unlock()
 	w.advance()
 	if w.tail == nil {
-		w.tail = w.newBlock(w.low)
+		w.tail = w.pool.get(w, w.low)
 		w.head, w.off, w.n = w.tail, 0, 0
 		return
 	}
-	b := w.newBlock(w.tail.end(blockLines - 1))
+	b := w.pool.get(w, w.tail.end(blockLines-1))
 	w.tail.next = b
 	w.tail, w.n = b, 0
 	w.advance()
 }
 
-// rest frees the memory of a window all of whose lines are acknowledged. Only the reader may call it.
+// rest gives back the memory of a window all of whose lines are acknowledged. Only the reader may call it.
 func (w *window) rest() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.advance(); w.tail != nil && w.head == w.tail && w.off == w.n {
-		w.head, w.tail, w.spare, w.n = nil, nil, nil, blockLines
+		w.pool.put(w.tail)
+		w.head, w.tail, w.n = nil, nil, blockLines
 	}
 }
 
@@ -168,18 +198,8 @@ func (w *window) advance() {
 			return
 		}
 		w.head, w.off, from = b.next, 0, 0
-		b.recycle()
-		w.spare = b
+		w.pool.put(b)
 	}
-}
-
-// recycle empties a block whose lines have all been acknowledged: no callback of them is to come.
-func (b *block) recycle() {
-	for i := range b.done {
-		b.done[i].Store(0)
-	}
-	clear(b.parts)
-	b.next = nil
 }
 
 // failure is a line that has to be sent again, from one position to the next.

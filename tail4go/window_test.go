@@ -25,7 +25,7 @@ type line struct {
 func TestWindow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		failed := 0
-		w := newWindow(position{at: 100}, func(error) { failed++ })
+		w := newWindow(position{at: 100}, new(blockPool), func(error) { failed++ })
 		var lines []*line
 		at := position{at: 100}
 		flying := func(state byte) []*line {
@@ -112,7 +112,7 @@ func TestWindow(t *testing.T) {
 
 // TestWindowFailureBegins checks that a failed line begins where the one before it ends, across blocks.
 func TestWindowFailureBegins(t *testing.T) {
-	w := newWindow(position{at: 5, part: 2}, func(error) {})
+	w := newWindow(position{at: 5, part: 2}, new(blockPool), func(error) {})
 	for i := range int64(blockLines + 1) {
 		tag, answer := w.add(position{at: 6 + i, part: int(i)})
 		answer(client.Result{Tag: tag}, errSend)
@@ -142,7 +142,7 @@ func TestWindowFailureBegins(t *testing.T) {
 
 // TestWindowConcurrently lets several goroutines answer while one adds and one asks, for the race detector.
 func TestWindowConcurrently(t *testing.T) {
-	w := newWindow(position{}, func(error) {})
+	w := newWindow(position{}, new(blockPool), func(error) {})
 	work := make(chan line, 100)
 	var group sync.WaitGroup
 	for range 3 {
@@ -187,7 +187,7 @@ func TestWindowConcurrently(t *testing.T) {
 
 func BenchmarkWindow(b *testing.B) {
 	b.ReportAllocs()
-	w := newWindow(position{}, func(error) {})
+	w := newWindow(position{}, new(blockPool), func(error) {})
 	for i := range int64(b.N) {
 		tag, answer := w.add(position{at: i + 1})
 		answer(client.Result{Tag: tag}, nil)
