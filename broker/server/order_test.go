@@ -10,6 +10,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/metaq-go/metaq/broker/brokertest"
 	"github.com/metaq-go/metaq/broker/server"
 	"github.com/metaq-go/metaq/internal/vfs"
 	"github.com/metaq-go/metaq/internal/vfs/faultfs"
@@ -35,15 +36,15 @@ func TestAnswersInOrder(t *testing.T) {
 		"get no g 0 0 100 12\r\n", "get t g 0 0 0 13\r\n", "topics t 14\r\n", "offset no g 0 0 15\r\n",
 	}
 	const want = "1 2 3 4 5 6 7 8 9 10 11 12 13 14 15"
-	send := map[string]func(p interface{ Send(string) }){
-		"at once": func(p interface{ Send(string) }) { p.Send(strings.Join(behind, "")) },
-		"one by one": func(p interface{ Send(string) }) {
+	send := map[string]func(p *brokertest.Peer){
+		"at once": func(p *brokertest.Peer) { p.Send(strings.Join(behind, "")) },
+		"one by one": func(p *brokertest.Peer) {
 			for _, b := range behind {
 				p.Send(b)
 				synctest.Wait() // the writer was told, and waits for the commit again
 			}
 		},
-		"byte by byte": func(p interface{ Send(string) }) {
+		"byte by byte": func(p *brokertest.Peer) {
 			for _, c := range []byte(strings.Join(behind, "")) {
 				p.Send(string([]byte{c}))
 				synctest.Wait()

@@ -11,7 +11,7 @@ import (
 
 // read is what a get or poll asks for.
 type read struct {
-	topic    string // set while there is no log
+	topic    string // set if there was no log when it came
 	offset   int64
 	limit    int
 	deadline time.Time // of a poll; zero for a get
@@ -56,6 +56,9 @@ func (o *output) answerRead(r *reply) bool {
 			}
 			o.miss(r, missingText(r.read.topic, r.partition))
 			return true
+		}
+		if r.read.topic != "" && waits && r.log.End() == r.log.Start() && o.watch(r.log, r.log.End()) {
+			return false // the partition was made, and nothing is written yet
 		}
 		chunk, err := r.log.Locate(r.read.offset, o.transfer(r))
 		switch {
