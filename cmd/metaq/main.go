@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -114,8 +115,18 @@ func newRoot() *cobra.Command {
 			"  metaq get test                      read back",
 		SilenceErrors: true,
 		SilenceUsage:  true,
+		Args:          cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return cmd.Help()
+			}
+			if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+				return badUsage("unknown command %q; did you mean %s?", args[0], strings.Join(near, " or "))
+			}
+			return badUsage("unknown command %q", args[0])
+		},
 	}
-	root.CompletionOptions.HiddenDefaultCmd = false
+	root.SuggestionsMinimumDistance = 2
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.AddCommand(newLocal(), newPut(), newGet(), newConsume(), newTail(), newDemo(), newStats(), newVersion())
 	for _, c := range root.Commands() {

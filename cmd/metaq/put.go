@@ -51,12 +51,19 @@ func newPut() *cobra.Command {
 	f.BoolVar(&p.null, "null", false, "messages are ended by NUL, not by newline")
 	f.BoolVar(&p.quiet, "quiet", false, "print only the summary")
 	f.BoolVar(&p.plain, "plain", false, "speak MetaQ's own protocol only, a put for each message")
-	cmd.MarkFlagsMutuallyExclusive("whole", "null")
-	cmd.MarkFlagsMutuallyExclusive("partition", "key")
 	return cmd
 }
 
 func (p *put) run(cmd *cobra.Command, topic string) error {
+	given := cmd.Flags().Changed
+	switch {
+	case p.whole && p.null:
+		return badUsage("--whole and --null exclude each other")
+	case given("partition") && given("key"):
+		return badUsage("--partition and --key exclude each other")
+	case given("partition") && p.partition < 0:
+		return badUsage("--partition %d: must not be negative", p.partition)
+	}
 	ctx := cmd.Context()
 	c, err := p.open(ctx, cmd.ErrOrStderr())
 	if err != nil {
@@ -78,10 +85,10 @@ func (p *put) run(cmd *cobra.Command, topic string) error {
 	began := time.Now()
 	acks := newAckPrinter(cmd.OutOrStdout(), p.quiet)
 	m := client.Message{Topic: topic}
-	if cmd.Flags().Changed("attr") {
+	if given("attr") {
 		m.Attr = []byte(p.attr)
 	}
-	if cmd.Flags().Changed("key") {
+	if given("key") {
 		m.Key = []byte(p.key)
 	}
 	sendErr := p.send(ctx, cmd.InOrStdin(), producer, acks, &m)
