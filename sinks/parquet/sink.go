@@ -159,7 +159,7 @@ func (s *Sink[T]) path(name string) string { return filepath.Join(s.cfg.Dir, nam
 
 // store writes the file and publishes it.
 func (s *Sink[T]) store(batch []T) (n int64, err error) {
-	if err := error(nil); err != nil {
+	if err := s.undo(); err != nil {
 		return 0, fmt.Errorf("remove the file of a write that failed: %w", err)
 	}
 	stamp, err := s.freeStamp()
