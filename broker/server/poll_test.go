@@ -118,8 +118,8 @@ func TestPollStepsAside(t *testing.T) {
 		if got := opaques(t, p.Ask(put("t", 0, 5, "a")+"version 6\r\n")); got != "5 6 1" && got != "5 1 6" && got != "1 5 6" {
 			t.Errorf("order of answers: got %s, want 5 before 6, and 1", got)
 		}
-		if got := opaques(t, p.Ask(put("t", 1, 7, "b"))); got != "7 4" {
-			t.Errorf("order of answers: got %s, want 7 4", got)
+		if got := opaques(t, p.Ask(put("t", 1, 7, "b"))); got != "7 4" && got != "4 7" {
+			t.Errorf("answers: got %s, want 4 and 7", got)
 		}
 	})
 }
@@ -197,7 +197,7 @@ func TestPollTooMany(t *testing.T) {
 		if order := opaques(t, p.Ask("version 50\r\n")); order != "50" {
 			t.Errorf("behind the polls: got %s, want 50", order)
 		}
-		if order := opaques(t, p.Ask(put("t", 1, 60, "b"))); order != "60 0 1 2 3 4 5 6 7 8 9" {
+		if order := opaques(t, p.Ask(put("t", 1, 60, "b"))); order != "60 0 1 2 3 4 5 6 7 8 9" && order != "0 1 2 3 4 5 6 7 8 9 60" {
 			t.Errorf("when data came: got %s, want 60 and the ten that waited", order)
 		}
 	})
