@@ -62,8 +62,9 @@ func (c *consume) config(topic string) (client.ConsumerConfig, error) {
 	case c.from != "earliest":
 		return cfg, badUsage("--from %s: want earliest or latest", c.from)
 	}
-	dir, err := c.offsets, error(nil)
+	dir := c.offsets
 	if dir == "" {
+		var err error
 		if dir, err = stateDir("offsets", c.server); err != nil {
 			return cfg, err
 		}

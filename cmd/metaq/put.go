@@ -161,8 +161,7 @@ type ackPrinter struct {
 	results  []ack // of messages first, first+1, …
 	first    int64
 	count    int64
-	bytes    int64
-	sizes    int64
+	bytes    int64 // of payloads
 	err      error // of the first message that failed
 	failedAt int64
 	writeErr error
@@ -182,7 +181,7 @@ func newAckPrinter(out io.Writer, quiet bool) *ackPrinter {
 func (a *ackPrinter) sent(n int) {
 	a.mu.Lock()
 	a.results = append(a.results, ack{})
-	a.sizes += int64(n)
+	a.bytes += int64(n)
 	a.mu.Unlock()
 }
 
@@ -234,7 +233,7 @@ func (a *ackPrinter) finish() (count, bytes int64, err error) {
 		a.writeErr = err
 	}
 	if a.err != nil {
-		return a.count, a.sizes, fmt.Errorf("message %d was not acknowledged: %w", a.failedAt, a.err)
+		return a.count, a.bytes, fmt.Errorf("message %d was not acknowledged: %w", a.failedAt, a.err)
 	}
-	return a.count, a.sizes, output(a.writeErr)
+	return a.count, a.bytes, output(a.writeErr)
 }

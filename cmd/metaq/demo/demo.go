@@ -42,7 +42,7 @@ func Run(ctx context.Context, cfg Config) (l Ledger, err error) {
 		return l, err
 	}
 	defer func() { err = errors.Join(err, cleanup()) }()
-	f, err := openFlow(ctx, cfg, dir)
+	f, err := openFlow(cfg, dir)
 	if err != nil {
 		return l, err
 	}

@@ -23,8 +23,10 @@ func TestDemoAddsUp(t *testing.T) {
 	}
 	var text strings.Builder
 	l.Print(&text)
-	for _, want := range []string{"lines written", "records in the topic", "rows in SQLite", "rows in Parquet", "broadcast member 3",
-		"missing", "doubled", "lines a second", "p99", "requests per second", "█", "the ledger agrees"} {
+	for _, want := range []string{
+		"lines written", "records in the topic", "rows in SQLite", "rows in Parquet", "broadcast member 3",
+		"missing", "doubled", "lines a second", "p99", "requests per second", "█", "the ledger agrees",
+	} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("the ledger does not show %q:\n%s", want, text.String())
 		}

@@ -48,7 +48,7 @@ type flow struct {
 }
 
 // openFlow makes and binds everything, without starting it.
-func openFlow(ctx context.Context, cfg Config, dir string) (f *flow, err error) {
+func openFlow(cfg Config, dir string) (f *flow, err error) {
 	f = &flow{cfg: cfg, dir: dir, latency: newLatencies()}
 	defer func() {
 		if err != nil {
