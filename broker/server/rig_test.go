@@ -53,7 +53,8 @@ type rig struct {
 	*server.Server
 	t      testing.TB
 	store  *store.Store
-	disk   *faultfs.FS
+	mem    *vfs.Mem
+	disk   *faultfs.FS // mem, with faults
 	topics *topics
 	net    *brokertest.Listener
 	stop   func() // in order, as a broker does; twice is fine
@@ -62,8 +63,14 @@ type rig struct {
 // start starts a rig in a bubble or outside. configure may be nil.
 func start(t testing.TB, configure func(*server.Config)) *rig {
 	t.Helper()
+	return startOn(t, vfs.NewMem(), configure)
+}
+
+// startOn starts a rig on the data of another that is stopped.
+func startOn(t testing.TB, mem *vfs.Mem, configure func(*server.Config)) *rig {
+	t.Helper()
 	r := &rig{
-		t: t, disk: faultfs.New(vfs.NewMem()), net: brokertest.NewListener(),
+		t: t, mem: mem, disk: faultfs.New(mem), net: brokertest.NewListener(),
 		topics: &topics{n: map[string]int{"t": 4, "u": 1}, closed: make(map[string]bool)},
 	}
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
