@@ -17,6 +17,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net"
 	"sync/atomic"
 	"time"
@@ -25,6 +26,7 @@ import (
 	"github.com/metaq-go/metaq/broker/server"
 	"github.com/metaq-go/metaq/broker/store"
 	"github.com/metaq-go/metaq/internal/vfs"
+	"github.com/metaq-go/metaq/protocol"
 )
 
 // Version is metaq's, as brokers tell it to clients and the command line prints it.
@@ -85,14 +87,30 @@ func Open(cfg Config) (*Broker, error) {
 	return b, nil
 }
 
-func (b *Broker) open() (err error) {
-	for name, n := range b.cfg.Topics {
-		if err := store.ValidTopic(name); err != nil {
+// maxPartitions is more than anybody has, and as many as the store looks for on disk.
+const maxPartitions = 1 << 20
+
+func (c Config) check() error {
+	for name, n := range c.Topics {
+		if err := validTopic(name); err != nil {
 			return err
 		}
-		if n < 1 {
-			return fmt.Errorf("topic %s: %d partitions, must have at least 1", name, n)
+		if n < 1 || n > maxPartitions {
+			return fmt.Errorf("topic %s: %d partitions, must have 1 to %d", name, n, maxPartitions)
 		}
+	}
+	if c.Partitions < 1 || c.Partitions > maxPartitions {
+		return fmt.Errorf("%d partitions for new topics, must be 1 to %d", c.Partitions, maxPartitions)
+	}
+	if c.MaxMessage < 1 || c.MaxMessage > math.MaxInt32-protocol.HeaderSize {
+		return fmt.Errorf("messages of up to %d bytes, must be 1 to %d", c.MaxMessage, math.MaxInt32-protocol.HeaderSize)
+	}
+	return nil
+}
+
+func (b *Broker) open() (err error) {
+	if err := b.cfg.check(); err != nil {
+		return err
 	}
 	b.store, err = store.Open(store.Config{
 		FS: b.cfg.FS, Dir: b.cfg.Dir, BrokerID: b.cfg.BrokerID, SegmentSize: b.cfg.SegmentSize,

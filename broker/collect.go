@@ -2,6 +2,7 @@ package broker
 
 import (
 	"strconv"
+	"unicode/utf8"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -45,8 +46,12 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	counter(descOut, st.BytesOut)
 	counter(descMalformed, st.Malformed)
 	for _, l := range c.b.store.Logs() {
+		topic := l.Topic()
+		if !utf8.ValidString(topic) { // a folder that another broker made; labels must be UTF-8
+			topic = strconv.Quote(topic)
+		}
 		gauge := func(d *prometheus.Desc, v float64) {
-			ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, l.Topic(), strconv.Itoa(l.Partition()))
+			ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, topic, strconv.Itoa(l.Partition()))
 		}
 		gauge(descStart, float64(l.Start()))
 		gauge(descEnd, float64(l.End()))

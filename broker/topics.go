@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"unicode/utf8"
 
 	"github.com/metaq-go/metaq/broker/store"
 )
@@ -35,10 +36,21 @@ func (t *topics) Partitions(topic []byte) int {
 	if n := t.store.Partitions(topic); n > 0 {
 		return max(n, t.partitions)
 	}
-	if store.ValidTopic(string(topic)) != nil {
+	if validTopic(string(topic)) != nil {
 		return 0
 	}
 	return t.partitions
+}
+
+// validTopic returns an error that says why, if a topic of that name is not to be made.
+func validTopic(topic string) error {
+	if err := store.ValidTopic(topic); err != nil {
+		return err
+	}
+	if !utf8.ValidString(topic) { // logs, metrics and the tables of operators could not show it
+		return fmt.Errorf("topic %q: must be UTF-8", topic)
+	}
+	return nil
 }
 
 // Names returns the topics that are configured or have partitions on disk, sorted.

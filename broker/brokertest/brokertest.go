@@ -14,6 +14,7 @@
 package brokertest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -43,12 +44,14 @@ func Topic(name string, partitions int) Option {
 	}
 }
 
-// InMemory keeps the data in memory, as a disk that can be crashed, and lets clients connect by pipes, through Dial only.
+// InMemory keeps the data in memory, as a disk that can be crashed, and lets clients connect by pipes, through Dial only. It is
+// for Start.
 func InMemory() Option {
 	return func(b *Broker) { b.mem = vfs.NewMem() }
 }
 
-// Configure changes the configuration. Dir, FS and Listener are set already and Log goes to the test.
+// Configure changes the configuration, except FS, Addr and Listener. Log goes to the test unless it is changed, Dir is a
+// temporary folder unless it is given.
 func Configure(f func(*broker.Config)) Option {
 	return func(b *Broker) { f(&b.cfg) }
 }
@@ -86,12 +89,12 @@ func Start(t testing.TB, opts ...Option) *Broker {
 		opt(b)
 	}
 	if b.mem != nil {
-		b.cfg.Dir = "data"
+		b.cfg.Dir = cmp.Or(b.cfg.Dir, "data")
 		if err := vfs.MkdirAllSync(b.mem, b.cfg.Dir, 0o755); err != nil {
 			t.Fatal(err)
 		}
 	} else {
-		b.cfg.Dir = t.TempDir()
+		b.cfg.Dir = cmp.Or(b.cfg.Dir, t.TempDir())
 		b.listen()
 	}
 	b.begin()
@@ -218,10 +221,13 @@ func (b *Broker) Stop() {
 	}
 }
 
-// Restart stops the broker in order, if it runs, and starts another on the same data.
-func (b *Broker) Restart() {
+// Restart stops the broker in order, if it runs, and starts another on the same data, configured as before but for opts.
+func (b *Broker) Restart(opts ...Option) {
 	b.t.Helper()
 	b.Stop()
+	for _, opt := range opts {
+		opt(b)
+	}
 	b.begin()
 }
 

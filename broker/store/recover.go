@@ -46,25 +46,21 @@ func (g *loading) run() error {
 	return errors.Join(errs...)
 }
 
-// openLog opens a partition's folder, or makes it.
+// openLog opens a partition in its folder, which has to be there.
 func (s *Store) openLog(topic string, partition int) (*Log, error) {
 	l := newLog(s, topic, partition, filepath.Join(s.cfg.Dir, dirName(topic, partition)))
-	if err := s.makeDir(l.dir); err != nil {
-		return nil, fmt.Errorf("partition %s: %w", l.dir, err)
-	}
 	segs, err := s.openSegments(l.dir)
 	if err != nil {
 		return nil, err
 	}
 	l.segments.Store(&segs)
 	if len(segs) == 0 {
-		seg, err := l.createSegment(0)
-		if err != nil {
-			return nil, fmt.Errorf("partition %s: %w", l.dir, err)
-		}
-		l.addSegment(seg)
-	} else if err := l.recover(); err != nil {
-		for _, seg := range segs {
+		err = l.begin()
+	} else {
+		err = l.recover()
+	}
+	if err != nil {
+		for _, seg := range *l.segments.Load() {
 			err = errors.Join(err, seg.file.Close())
 		}
 		return nil, err
@@ -73,6 +69,16 @@ func (s *Store) openLog(topic string, partition int) (*Log, error) {
 	l.next = last.start + last.size
 	l.end.Store(l.next)
 	return l, nil
+}
+
+// begin makes the first segment of a new partition.
+func (l *Log) begin() error {
+	seg, err := l.createSegment(0)
+	if err != nil {
+		return fmt.Errorf("partition %s: %w", l.dir, err)
+	}
+	l.addSegment(seg)
+	return nil
 }
 
 // openSegments opens the files of a partition in order and checks that each begins where the one before it ends. Files
@@ -140,7 +146,24 @@ func (l *Log) recover() error {
 	if !l.store.ids.above(found.lastID) {
 		log.Warn("a message id lies far in the future; new ids do not follow it", "id", found.lastID)
 	}
+	if err := l.settle(); err != nil {
+		return err
+	}
 	return l.idsFromTime()
+}
+
+// settle makes durable what was found: a process that was killed may have left bytes and names that are only in the
+// system's memory, and readers are about to see them.
+func (l *Log) settle() error {
+	if seg := l.last(); seg.size > 0 {
+		if err := seg.file.Sync(); err != nil {
+			return fmt.Errorf("sync %s: %w", seg.name, err)
+		}
+	}
+	if err := l.store.cfg.FS.SyncDir(l.dir); err != nil {
+		return fmt.Errorf("partition %s: %w", l.dir, err)
+	}
+	return nil
 }
 
 // idsFromTime makes new ids follow those of a segment that was sealed, whose last record is not looked for: when it was
@@ -254,16 +277,14 @@ func sumBody(r *bufio.Reader, length int64) (uint32, error) {
 	return sum, nil
 }
 
-// setAside copies the bytes from…to of a segment into a file beside it and, when the copy is safe, cuts them off.
+// setAside copies the bytes from…to of a segment into a file beside it and, when the copy is safe, cuts them off. The
+// cut is not durable yet.
 func setAside(fsys vfs.FS, f vfs.File, from, to int64) (name string, err error) {
 	name = f.Name() + ".corrupt-" + time.Now().UTC().Format("20060102T150405.000000000")
 	if err := copyTo(fsys, name, io.NewSectionReader(f, from, to-from)); err != nil {
 		return name, err
 	}
-	if err := f.Truncate(from); err != nil {
-		return name, err
-	}
-	return name, f.Sync()
+	return name, f.Truncate(from)
 }
 
 // copyTo writes r into a new file and makes content and name durable.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -84,7 +83,11 @@ func Open(cfg Config) (*Store, error) {
 		return nil, fmt.Errorf("broker id %d: must be 0…%d", s.cfg.BrokerID, protocol.MaxBrokerID)
 	}
 	tx := filepath.Join(s.cfg.Dir, "transactions")
-	if err := s.cfg.FS.MkdirAll(tx, 0o755); err != nil {
+	err := vfs.MkdirAllSync(s.cfg.FS, s.cfg.Dir, 0o755)
+	if err == nil {
+		err = s.cfg.FS.MkdirAll(tx, 0o755)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("data folder %s: %w", s.cfg.Dir, err)
 	}
 	lock, err := s.cfg.FS.Lock(filepath.Join(tx, ".lock"))
@@ -160,6 +163,9 @@ func (s *Store) Create(topic string, partition int) (*Log, error) {
 	if logs := s.topics[topic]; partition < len(logs) && logs[partition] != nil {
 		return logs[partition], nil
 	}
+	if err := s.makeDir(filepath.Join(s.cfg.Dir, dirName(topic, partition))); err != nil {
+		return nil, fmt.Errorf("partition %s-%d: %w", topic, partition, err)
+	}
 	l, err := s.openLog(topic, partition)
 	if err != nil {
 		return nil, err
@@ -206,6 +212,10 @@ func ValidTopic(topic string) error {
 
 // load opens what is in the data folder. Folders that are no partitions are left alone (storage.md 1.4).
 func (s *Store) load() error {
+	// A process that was killed may have made folders whose names are not durable yet.
+	if err := s.cfg.FS.SyncDir(s.cfg.Dir); err != nil {
+		return fmt.Errorf("data folder %s: %w", s.cfg.Dir, err)
+	}
 	entries, err := s.cfg.FS.ReadDir(s.cfg.Dir)
 	if err != nil {
 		return fmt.Errorf("data folder %s: %w", s.cfg.Dir, err)
@@ -254,13 +264,8 @@ func splitDir(name string) (topic string, partition int, ok bool) {
 
 func dirName(topic string, partition int) string { return topic + "-" + strconv.Itoa(partition) }
 
-// makeDir makes dir and its name durable.
+// makeDir makes dir, if it is not there, and its name durable.
 func (s *Store) makeDir(dir string) error {
-	if _, err := s.cfg.FS.Stat(dir); err == nil {
-		return nil
-	} else if !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
 	if err := s.cfg.FS.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
