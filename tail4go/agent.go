@@ -224,6 +224,9 @@ func (a *Agent) warn(w *said, now time.Time) {
 	switch {
 	case waits && now.Sub(w.waiting) >= sayAgain:
 		w.waiting = now
+		if fault == "" {
+			fault = "nothing is acknowledged"
+		}
 		a.log.Warn("lines wait in their files", "wait_bytes", s.Lag, "in_flight_bytes", s.InFlight, "err", fault)
 	case !waits && !w.waiting.IsZero():
 		w.waiting = time.Time{}

@@ -61,7 +61,7 @@ func TestLibraryLosesEndOfRenamedFile(t *testing.T) {
 		b := newBench(t, "app.log")
 		b.write("app.log", "one\n")
 		lines := libraryTail(t, b.path("app.log"), tail.Config{ReOpen: true, CompleteLines: true})
-		wait(time.Second)
+		wait(1100 * time.Millisecond) // between two looks
 		b.write("app.log", "lost\n")
 		b.rename("app.log", "app.log.1")
 		b.write("app.log", "three\n")
@@ -78,7 +78,7 @@ func TestLibraryStopsAtRename(t *testing.T) {
 		b := newBench(t, "app.log")
 		b.write("app.log", "one\n")
 		lines := libraryTail(t, b.path("app.log"), tail.Config{CompleteLines: true})
-		wait(time.Second)
+		wait(1100 * time.Millisecond) // between two looks
 		b.write("app.log", "lost\n")
 		b.rename("app.log", "app.log.1")
 		wait(time.Minute)
@@ -165,18 +165,8 @@ func TestLibraryEndsProcess(t *testing.T) {
 	}
 	const child = "TAIL4GO_TEST_LIBRARY_FOLDER"
 	if dir := os.Getenv(child); dir != "" {
-		l, err := tail.TailFile(filepath.Join(dir, "a.log"), tail.Config{Follow: true, Poll: true, MustExist: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if line := <-l.Lines; line.Text != "one" {
-			t.Fatalf("got %q", line.Text)
-		}
-		if err := os.Chmod(dir, 0); err != nil {
-			t.Fatal(err)
-		}
-		<-l.Lines
-		t.Fatal("the process lives on")
+		synctest.Test(t, func(t *testing.T) { followUnreadable(t, dir) })
+		return
 	}
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "a.log"), []byte("one\n"), 0o644); err != nil {
@@ -192,4 +182,21 @@ func TestLibraryEndsProcess(t *testing.T) {
 	if !errors.As(err, &exit) || exit.ExitCode() != 1 || !bytes.Contains(out, []byte("FATAL")) {
 		t.Errorf("the process ended with %v, want status 1 by the library:\n%s", err, out)
 	}
+}
+
+// followUnreadable takes the permission for a folder away while the library waits for a file in it to grow.
+func followUnreadable(t *testing.T, dir string) {
+	l, err := tail.TailFile(filepath.Join(dir, "a.log"), tail.Config{Follow: true, Poll: true, MustExist: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if line := <-l.Lines; line.Text != "one" {
+		t.Fatalf("got %q", line.Text)
+	}
+	synctest.Wait()
+	if err := os.Chmod(dir, 0); err != nil {
+		t.Fatal(err)
+	}
+	<-l.Lines
+	t.Fatal("the process lives on")
 }

@@ -9,7 +9,7 @@ import (
 
 // Sender takes the lines: *client.Producer is one. A line that it fails is sent again by the agent, after those that were sent
 // meanwhile; so for lines in order it should not fail any that it can still send itself: give a producer Resend and a Timeout
-// of days.
+// of days, and Abort it when Run has ended.
 type Sender interface {
 	// SendAsync copies what it needs of m before it returns, and waits while too many bytes are on their way: that bounds
 	// the agent's memory. If it returns nil, done is called exactly once, by any goroutine or within SendAsync, with m.Tag in
