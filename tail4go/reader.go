@@ -17,8 +17,7 @@ const (
 	dormantAfter = 10
 	fewFiles     = 100
 
-	dormant = 24 * time.Hour // until it is stirred
-
+	dormant   = 24 * time.Hour // until it is stirred
 	longSleep = time.Minute
 )
 
@@ -51,7 +50,8 @@ func (in *input) reader(ctx context.Context) error {
 // read gives each file that is due its turn, and returns when the next one is.
 func (in *input) read(ctx context.Context) (next time.Time, err error) {
 	now := time.Now()
-	next = now.Add(longSleep)
+	later := now.Add(longSleep)
+	next = later
 	files, word := in.start()
 	busy, failing, quiet := 0, false, true
 	for _, f := range files {
@@ -64,9 +64,11 @@ func (in *input) read(ctx context.Context) (next time.Time, err error) {
 				return now, err
 			}
 		}
+		if f.due.Before(later) {
+			busy++
+		}
 		if f.due.Before(next) {
 			next = f.due
-			busy++
 		}
 		failing = failing || failed || f.retry.on
 		quiet = quiet && f.quiet
