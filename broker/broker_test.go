@@ -363,7 +363,7 @@ func TestMetricsOfAnyFolder(t *testing.T) {
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
-	if err != nil || resp.StatusCode != 200 {
+	if err != nil || resp.StatusCode != http.StatusOK {
 		t.Fatalf("got %d, %v: %s", resp.StatusCode, err, body)
 	}
 	for _, topic := range []string{`topic="\"\\xb2\\xe2\""`, `topic="\"\\xb2\\xe3\""`, `topic="ok"`} {

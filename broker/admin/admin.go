@@ -75,7 +75,7 @@ func (s *Server) Run(ctx context.Context) error {
 		grace, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
 		if s.http.Shutdown(grace) != nil {
-			s.http.Close()
+			_ = s.http.Close()
 		}
 	})
 	err := s.http.Serve(s.listener)

@@ -95,7 +95,7 @@ func (s *session) put(q *protocol.Request) bool {
 	return true
 }
 
-const checksumText = "Checksum failure,message may be corrupted when transfering on networking."
+const checksumText = "Checksum failure,message may be corrupted when transfering on networking." //nolint:misspell // as MetaQ spells it
 
 // transaction refuses a put in a transaction: none was ever begun.
 func transaction(q *protocol.Request) *protocol.StatusError {

@@ -11,7 +11,7 @@ import (
 	"github.com/metaq-go/metaq/protocol"
 )
 
-const badSum = "Checksum failure,message may be corrupted when transfering on networking."
+const badSum = "Checksum failure,message may be corrupted when transfering on networking." //nolint:misspell // as MetaQ spells it
 
 // TestPutRefused goes through the rows of protocol.md 4.1.2, and the order of them.
 func TestPutRefused(t *testing.T) {

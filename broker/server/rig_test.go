@@ -60,27 +60,45 @@ type rig struct {
 	stop   func() // in order, as a broker does; twice is fine
 }
 
+func (t *topics) open(partition string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.closed, partition)
+}
+
+// setup is how a rig is made.
+type setup struct {
+	mem    *vfs.Mem // data of a rig that is stopped; nil: none
+	store  store.Config
+	server func(*server.Config)
+}
+
 // start starts a rig in a bubble or outside. configure may be nil.
 func start(t testing.TB, configure func(*server.Config)) *rig {
 	t.Helper()
-	return startOn(t, vfs.NewMem(), configure)
+	return setup{server: configure}.start(t)
 }
 
-// startOn starts a rig on the data of another that is stopped.
-func startOn(t testing.TB, mem *vfs.Mem, configure func(*server.Config)) *rig {
+func (s setup) start(t testing.TB) *rig {
 	t.Helper()
+	if s.mem == nil {
+		s.mem = vfs.NewMem()
+	}
 	r := &rig{
-		t: t, mem: mem, disk: faultfs.New(mem), net: brokertest.NewListener(),
+		t: t, mem: s.mem, disk: faultfs.New(s.mem), net: brokertest.NewListener(),
 		topics: &topics{n: map[string]int{"t": 4, "u": 1}, closed: make(map[string]bool)},
 	}
-	log := slog.New(slog.NewTextHandler(t.Output(), nil))
+	s.store.FS, s.store.Dir = r.disk, "data"
+	s.store.Log = slog.New(slog.NewTextHandler(t.Output(), nil))
 	var err error
-	if r.store, err = store.Open(store.Config{FS: r.disk, Dir: "data", Log: log}); err != nil {
+	if r.store, err = store.Open(s.store); err != nil {
 		t.Fatal(err)
 	}
-	cfg := server.Config{Listener: r.net, Store: r.store, Topics: r.topics, Version: "0", UpdateOffsets: true, Log: log}
-	if configure != nil {
-		configure(&cfg)
+	cfg := server.Config{
+		Listener: r.net, Store: r.store, Topics: r.topics, Version: "0", UpdateOffsets: true, Log: s.store.Log,
+	}
+	if s.server != nil {
+		s.server(&cfg)
 	}
 	if r.Server, err = server.Open(cfg); err != nil {
 		t.Fatal(err)

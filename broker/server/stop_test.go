@@ -150,7 +150,7 @@ func TestStopUnderLoad(t *testing.T) {
 			<-going
 		}
 		r.stop()
-		s := startOn(t, r.mem, nil)
+		s := setup{mem: r.mem}.start(t)
 		seen := make(map[string]int)
 		for partition := range 4 {
 			for _, body := range strings.Split(s.bodies("t", partition), ";") {
