@@ -113,8 +113,11 @@ func (t *tail) run(cmd *cobra.Command, patterns []string) (err error) {
 	if err := c.Ping(ctx); err != nil {
 		fmt.Fprintf(stderr, "metaq: %v\nThe files wait; shipping begins when a broker answers.\n", err)
 	}
-	p := c.Producer(client.ProducerConfig{})
+	// Lines wait for a broker as long as it takes, and in their order: what a lost connection leaves in doubt goes again
+	// before what is behind it.
+	p := c.Producer(client.ProducerConfig{Resend: true, Timeout: 365 * 24 * time.Hour})
 	defer p.Close()
+	defer p.Abort() // what the agent gave up waiting for comes again at its next start
 	agent, err := tail4go.Open(cfg, p)
 	if err != nil {
 		return err

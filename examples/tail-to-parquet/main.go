@@ -67,7 +67,7 @@ func run(ctx context.Context, dir string, patterns []string) (err error) {
 		return err
 	}
 	defer c.Close()
-	producer := c.Producer(client.ProducerConfig{})
+	producer := c.Producer(client.ProducerConfig{Resend: true}) // keeps the order of lines through a lost connection
 	defer producer.Close()
 	agent, err := tail4go.Open(tail4go.Config{
 		Inputs:   []tail4go.Input{{Topic: "lines", Patterns: patterns}},

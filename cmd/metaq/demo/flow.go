@@ -70,7 +70,7 @@ func openFlow(cfg Config, dir string) (f *flow, err error) {
 	if err != nil {
 		return f, err
 	}
-	f.producer = f.client.Producer(client.ProducerConfig{})
+	f.producer = f.client.Producer(client.ProducerConfig{Resend: true})
 	if f.db, err = openDB(filepath.Join(dir, "demo.db")); err != nil {
 		return f, err
 	}
