@@ -1,17 +1,15 @@
 package store
 
 import (
-	"bufio"
 	"cmp"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -146,16 +144,17 @@ func (l *Log) recover() error {
 	if !l.store.ids.above(found.lastID) {
 		log.Warn("a message id lies far in the future; new ids do not follow it", "id", found.lastID)
 	}
-	if err := l.settle(); err != nil {
+	if err := l.secure(); err != nil {
 		return err
 	}
 	return l.idsFromTime()
 }
 
-// settle makes durable what was found: a process that was killed may have left bytes and names that are only in the
+// secure makes durable what was found: a process that was killed may have left bytes and names that are only in the
 // system's memory, and readers are about to see them.
-func (l *Log) settle() error {
-	if seg := l.last(); seg.size > 0 {
+func (l *Log) secure() error {
+	{
+		seg := l.last()
 		if err := seg.file.Sync(); err != nil {
 			return fmt.Errorf("sync %s: %w", seg.name, err)
 		}
@@ -182,106 +181,19 @@ func (l *Log) idsFromTime() error {
 	return nil
 }
 
-// scanned is what a look at every byte of a segment found.
-type scanned struct {
-	good         int64 // position behind the last good record
-	records      int   // up to there
-	lastID       int64 // the largest
-	damaged      int   // records up to there that fail their checksum, each followed by a good one
-	firstDamaged int64 // position of the first of them
-	reason       string
-}
-
-// scan walks the records of a segment from its start. A record whose checksum fails and which good records follow was
-// damaged after it was written; one that none follows is where a write was torn.
-func scan(f io.ReaderAt, size int64) (scanned, error) {
-	var (
-		s     = scanned{reason: "end"}
-		r     = bufio.NewReaderSize(io.NewSectionReader(f, 0, size), 256<<10)
-		pos   int64
-		doubt = scanned{damaged: 0} // what was passed since the last good record
-	)
-	for pos < size {
-		h, err := r.Peek(protocol.HeaderSize)
-		if err != nil {
-			if err == io.EOF {
-				s.reason = "header cut off"
-				return s, nil
-			}
-			return s, err
-		}
-		length := int64(int32(binary.BigEndian.Uint32(h)))
-		switch {
-		case length < 0 || length > size-pos-protocol.HeaderSize:
-			s.reason = "record longer than the file"
-			return s, nil
-		case isZero(h):
-			s.reason = "zeros"
-			return s, nil
-		}
-		want, id := binary.BigEndian.Uint32(h[4:]), int64(binary.BigEndian.Uint64(h[8:]))
-		got, err := sumBody(r, length)
-		if err != nil {
-			return s, err
-		}
-		if got&0x7fffffff != want {
-			if doubt.damaged == 0 {
-				doubt.firstDamaged = pos
-			}
-			doubt.damaged++
-			doubt.records++
-			s.reason = "checksum"
-			pos += protocol.HeaderSize + length
-			continue
-		}
-		if doubt.damaged > 0 && s.damaged == 0 {
-			s.firstDamaged = doubt.firstDamaged
-		}
-		s.damaged += doubt.damaged
-		s.records += doubt.records + 1
-		doubt = scanned{}
-		pos += protocol.HeaderSize + length
-		s.good, s.lastID, s.reason = pos, max(s.lastID, id), "end"
-	}
-	return s, nil
-}
-
-// isZero recognises a header of zeros. By the format it would be an empty message with id 0, which no broker gives out;
-// file systems leave such bytes where a file had grown and its data did not make it.
-func isZero(h []byte) bool {
-	for _, b := range h {
-		if b != 0 {
-			return false
-		}
-	}
-	return true
-}
-
-// sumBody reads past a record and returns the checksum of its body.
-func sumBody(r *bufio.Reader, length int64) (uint32, error) {
-	if _, err := r.Discard(protocol.HeaderSize); err != nil {
-		return 0, err
-	}
-	var sum uint32
-	for length > 0 {
-		b, err := r.Peek(int(min(length, int64(r.Size()))))
-		if err != nil {
-			return 0, err
-		}
-		sum = crc32.Update(sum, crc32.IEEETable, b)
-		if _, err := r.Discard(len(b)); err != nil {
-			return 0, err
-		}
-		length -= int64(len(b))
-	}
-	return sum, nil
-}
-
 // setAside copies the bytes from…to of a segment into a file beside it and, when the copy is safe, cuts them off. The
 // cut is not durable yet.
 func setAside(fsys vfs.FS, f vfs.File, from, to int64) (name string, err error) {
-	name = f.Name() + ".corrupt-" + time.Now().UTC().Format("20060102T150405.000000000")
-	if err := copyTo(fsys, name, io.NewSectionReader(f, from, to-from)); err != nil {
+	at := f.Name() + ".corrupt-" + time.Now().UTC().Format("20060102T150405.000000000")
+	name = at
+	for n := 2; ; n++ {
+		err = copyTo(fsys, name, io.NewSectionReader(f, from, to-from))
+		if !errors.Is(err, os.ErrExist) {
+			break
+		}
+		name = at + "-" + strconv.Itoa(n) // of an earlier start: the clock stands or stepped back
+	}
+	if err != nil {
 		return name, err
 	}
 	return name, f.Truncate(from)

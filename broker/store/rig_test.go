@@ -1,13 +1,16 @@
 package store_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
 	"math"
+	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -26,6 +29,13 @@ func TestMain(m *testing.M) {
 }
 
 const dir = "/data"
+
+// rounds is how many times longer than usual random tests shall run.
+func rounds(t testing.TB) int {
+	n, err := strconv.Atoi(cmp.Or(os.Getenv("METAQ_ROUNDS"), "1"))
+	check(t, err)
+	return n
+}
 
 func check(t testing.TB, err error) {
 	t.Helper()
