@@ -39,6 +39,9 @@ func (g *ids) above(id int64) bool {
 		return false
 	}
 	seen := (t.UnixMilli()-protocol.IDEpoch)<<idSeqBits | id&(1<<idSeqBits-1)
+	if protocol.IDBroker(id) != g.broker { // the folder was another broker's: its ids of that millisecond may be greater than ours
+		seen |= 1<<idSeqBits - 1
+	}
 	for {
 		last := g.last.Load()
 		if seen <= last || g.last.CompareAndSwap(last, seen) {

@@ -28,7 +28,7 @@ type Log struct {
 	count   int        // records in pending
 	commit  *Commit    // of that round; nil while pending is empty
 	next    int64      // offset behind pending
-	queued  bool       // the committer knows of the round
+	queued  bool       // the log is in the committer's queue
 	closed  error      // why appends are refused; nil while they are not
 
 	// What only the committer touches.
@@ -92,12 +92,11 @@ func (l *Log) Append(records []byte, n int) (Appended, error) {
 	protocol.StampIDs(l.pending[at:], a.ID)
 	l.next += int64(len(records))
 	l.count += n
-	wake := !l.queued
-	l.queued = true
-	l.mu.Unlock()
-	if wake {
+	if !l.queued { // under the lock: whoever refuses appends then finds all earlier ones in the queue
+		l.queued = true
 		l.store.rounds.add(l)
 	}
+	l.mu.Unlock()
 	return a, nil
 }
 
@@ -129,8 +128,8 @@ func (l *Log) take() round {
 	return r
 }
 
-// abort fails a round and the one collected meanwhile, whose offsets build on it, and makes offsets start over at the
-// high-water mark. A closed that is not nil refuses all appends from now on.
+// abort fails a round, if r has one, and the one collected meanwhile, whose offsets build on it, and makes offsets start
+// over at the high-water mark. A closed that is not nil refuses all appends from now on.
 func (l *Log) abort(r round, closed error) {
 	l.mu.Lock()
 	next := l.commit
@@ -142,7 +141,9 @@ func (l *Log) abort(r round, closed error) {
 	}
 	l.room.Broadcast()
 	l.mu.Unlock()
-	r.commit.finish(r.err)
+	if r.commit != nil {
+		r.commit.finish(r.err)
+	}
 	if next != nil {
 		next.finish(r.err)
 	}

@@ -30,7 +30,8 @@ func (c Chunk) AppendTo(dst []byte) ([]byte, error) {
 }
 
 // Locate finds what a get at offset may have: at least one and at most limit bytes, up to the end of the segment or the
-// high-water mark, whichever comes first. Any offset within the partition will do, whether or not a record begins there.
+// high-water mark, whichever comes first. Any offset within the partition will do, whether or not a record begins there. A
+// limit below 1 counts as 1.
 // It returns ErrBelow, ErrAbove or ErrAtEnd.
 func (l *Log) Locate(offset int64, limit int) (Chunk, error) {
 	end := l.end.Load() // before segments: see Log.end
@@ -47,7 +48,7 @@ func (l *Log) Locate(offset int64, limit int) (Chunk, error) {
 	if i+1 < len(segs) {
 		end = min(end, segs[i+1].start)
 	}
-	return Chunk{seg: segs[i], pos: offset - segs[i].start, n: int(min(int64(limit), end-offset))}, nil
+	return Chunk{seg: segs[i], pos: offset - segs[i].start, n: int(min(max(int64(limit), 1), end-offset))}, nil
 }
 
 // Nearest returns a record boundary at or before offset, by the rules of the offset request (protocol.md 4.3): the start

@@ -10,14 +10,17 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"go.uber.org/goleak"
 
 	"github.com/metaq-go/metaq/broker/store"
 	"github.com/metaq-go/metaq/internal/vfs"
+	"github.com/metaq-go/metaq/internal/vfs/faultfs"
 	"github.com/metaq-go/metaq/protocol"
 )
 
@@ -255,3 +258,54 @@ func exists(fsys vfs.FS, name string) bool {
 
 // segment is the path of the segment of t-0 that begins at offset.
 func segment(offset int64) string { return fmt.Sprintf("%s/t-0/%020d.meta", dir, offset) }
+
+// counting is a memory that counts calls.
+type counting struct{ *faultfs.FS }
+
+func newCounting() counting { return counting{faultfs.New(vfs.NewMem())} }
+
+// syncs returns how many files were synced.
+func (c counting) syncs() int { return c.Count(vfs.OpSync) + c.Count(vfs.OpDatasync) }
+
+// logged is what a store logged.
+type logged struct {
+	t    testing.TB
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func newLog(t testing.TB) (*slog.Logger, *logged) {
+	l := &logged{t: t}
+	return slog.New(slog.NewTextHandler(l, nil)), l
+}
+
+func (l *logged) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.t.Output().Write(b)
+	return l.text.Write(b)
+}
+
+// want checks that one line has all the words.
+func (l *logged) want(words ...string) {
+	l.t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for line := range strings.Lines(l.text.String()) {
+		missing := slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(line, w) })
+		if !missing {
+			return
+		}
+	}
+	l.t.Errorf("no line of the log has %q:\n%s", words, l.text.String())
+}
+
+// empty checks that nothing was logged.
+func (l *logged) empty() {
+	l.t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.text.Len() > 0 {
+		l.t.Errorf("logged:\n%s", l.text.String())
+	}
+}

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -116,10 +117,11 @@ func (c *committer) commit(logs []*Log) {
 // flush syncs what relaxed rounds wrote.
 func (c *committer) flush() {
 	parallel(len(c.dirty), func(i int) {
-		if err := c.dirty[i].sync(); err != nil {
-			c.dirty[i].refuse(err)
+		l := c.dirty[i]
+		if err := l.sync(); err != nil {
 			c.store.cfg.Log.Error("background sync failed, partition takes no more messages",
-				"topic", c.dirty[i].topic, "partition", c.dirty[i].partition, "err", err)
+				"topic", l.topic, "partition", l.partition, "err", err)
+			l.abort(round{err: err}, err)
 		}
 	})
 	for _, l := range c.dirty {
@@ -135,14 +137,16 @@ func (s *Store) settle(r round) {
 		return
 	}
 	l := r.log
-	closed := error(nil)
-	if errors.Is(r.err, ErrUnsafe) {
+	var closed error
+	undo := l.unwrite()
+	switch {
+	case errors.Is(r.err, ErrUnsafe):
 		closed = r.err
-	} else if err := l.unwrite(); err != nil {
-		closed = fmt.Errorf("%w: undo failed too: %w", r.err, err)
+	case undo != nil:
+		closed = fmt.Errorf("%w: %w, and it can't be undone: %w", ErrUnsafe, r.err, undo)
 	}
 	s.cfg.Log.Error("messages not stored", "topic", l.topic, "partition", l.partition, "offset", l.End(),
-		"messages", r.count, "closed", closed != nil, "err", r.err)
+		"messages", r.count, "closed", closed != nil, "err", cmp.Or(closed, r.err))
 	l.abort(r, closed)
 }
 
@@ -200,7 +204,7 @@ func (l *Log) fit(seg *segment, records []byte) int {
 		}
 		n += size
 	}
-	return n
+	return min(n, len(records))
 }
 
 // sync makes what was written to the last segment safe. Its errors are ErrUnsafe: after a failed sync the system may

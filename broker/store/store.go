@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"path/filepath"
 	"slices"
@@ -22,9 +23,9 @@ import (
 var (
 	// ErrClosed means that the store takes no more appends because it is being closed.
 	ErrClosed = errors.New("store is closed")
-	// ErrUnsafe means that a sync failed: what it should have made safe may or may not be on disk. The partition takes no
-	// more appends until the store is opened again, which finds out.
-	ErrUnsafe = errors.New("partition is closed for writing after a failed sync")
+	// ErrUnsafe means that a sync failed, or that a failed write could not be undone: nobody knows what is on disk behind the
+	// high-water mark. The partition takes no more appends until the store is opened again, which finds out.
+	ErrUnsafe = errors.New("partition is closed for writing after a disk failure")
 	// ErrBelow means that an offset lies before the first segment.
 	ErrBelow = errors.New("offset is below the start of the partition")
 	// ErrAbove means that an offset lies beyond the high-water mark.
@@ -65,6 +66,8 @@ type Store struct {
 	ids     ids
 	rounds  rounds
 	buffers sync.Pool // *[]byte of past rounds
+
+	making sync.Mutex // held while a partition is made, so that mu need not be; taken before mu
 
 	mu      sync.RWMutex
 	topics  map[string][]*Log // by partition number; nil where there is none
@@ -150,18 +153,21 @@ func (s *Store) Logs() []*Log {
 }
 
 // Create returns a partition and makes it, empty and starting at offset 0, if it is not there. The topic must be fit
-// for a folder name (see ValidTopic).
+// for a folder name (see ValidTopic), the partition 0…1048576.
 func (s *Store) Create(topic string, partition int) (*Log, error) {
 	if err := ValidTopic(topic); err != nil {
 		return nil, err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.stopped || s.closed.Load() {
-		return nil, ErrClosed
+	if partition < 0 || partition > maxPartition {
+		return nil, fmt.Errorf("partition %d of topic %s: must be 0…%d", partition, topic, maxPartition)
 	}
-	if logs := s.topics[topic]; partition < len(logs) && logs[partition] != nil {
-		return logs[partition], nil
+	if l, err := s.existing(topic, partition); l != nil || err != nil {
+		return l, err
+	}
+	s.making.Lock()
+	defer s.making.Unlock()
+	if l, err := s.existing(topic, partition); l != nil || err != nil {
+		return l, err
 	}
 	if err := s.makeDir(filepath.Join(s.cfg.Dir, dirName(topic, partition))); err != nil {
 		return nil, fmt.Errorf("partition %s-%d: %w", topic, partition, err)
@@ -170,9 +176,27 @@ func (s *Store) Create(topic string, partition int) (*Log, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopped || s.closed.Load() {
+		return nil, errors.Join(ErrClosed, l.close())
+	}
 	s.add(l)
 	s.created.all()
 	return l, nil
+}
+
+// existing returns a partition, nil if it is not there, ErrClosed if no more appends are taken.
+func (s *Store) existing(topic string, partition int) (*Log, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.stopped || s.closed.Load() {
+		return nil, ErrClosed
+	}
+	if logs := s.topics[topic]; partition < len(logs) {
+		return logs[partition], nil
+	}
+	return nil, nil
 }
 
 func (s *Store) add(l *Log) {
@@ -222,9 +246,13 @@ func (s *Store) load() error {
 	}
 	var group loading
 	for _, e := range entries {
+		dir, err := s.isDir(e)
+		if err != nil {
+			return fmt.Errorf("data folder %s: %w", s.cfg.Dir, err)
+		}
 		topic, partition, ok := splitDir(e.Name())
-		if !e.IsDir() || !ok {
-			if e.IsDir() && e.Name() != "transactions" {
+		if !dir || !ok {
+			if dir && e.Name() != "transactions" {
 				s.cfg.Log.Warn("folder is no partition, left alone", "dir", filepath.Join(s.cfg.Dir, e.Name()))
 			}
 			continue
@@ -241,6 +269,19 @@ func (s *Store) load() error {
 		})
 	}
 	return group.run()
+}
+
+// isDir tells whether an entry of the data folder is a folder or a link to one, as partitions on another disk are.
+func (s *Store) isDir(e fs.DirEntry) (bool, error) {
+	if e.Type()&fs.ModeSymlink == 0 {
+		return e.IsDir(), nil
+	}
+	info, err := s.cfg.FS.Stat(filepath.Join(s.cfg.Dir, e.Name()))
+	if errors.Is(err, fs.ErrNotExist) {
+		s.cfg.Log.Warn("link leads nowhere, left alone", "link", filepath.Join(s.cfg.Dir, e.Name()))
+		return false, nil
+	}
+	return err == nil && info.IsDir(), err
 }
 
 // maxPartition bounds partition numbers: a folder named by a huge one must not make a huge table.

@@ -1,0 +1,7 @@
+//go:build !linux
+
+package store_test
+
+import "testing"
+
+func wantReserved(*testing.T, string, int64) {}
