@@ -3,6 +3,7 @@ package pipeline_test
 import (
 	"context"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -138,6 +139,54 @@ func BenchmarkWordCount(b *testing.B) {
 		counts.To(nowhere[int64]{})
 	})
 	b.ReportMetric(8*float64(b.N)/b.Elapsed().Seconds()/1e6, "Mwords/s")
+}
+
+// pingPong is a spout that hands out the next tuple when the last one is done, and notes how long that took.
+type pingPong struct {
+	left int
+	sent time.Time
+	took []time.Duration
+	done chan struct{}
+}
+
+func (*pingPong) Name() string { return "ping" }
+
+func (p *pingPong) Open(context.Context, pipeline.Task) (pipeline.Spout[int64], error) { return p, nil }
+
+func (p *pingPong) Next(_ context.Context, dst []pipeline.Tuple[int64]) (int, error) {
+	if len(p.took) > 0 || !p.sent.IsZero() {
+		<-p.done
+		p.took = append(p.took, time.Since(p.sent))
+	}
+	if p.left == 0 {
+		return 0, io.EOF
+	}
+	p.left--
+	p.sent = time.Now()
+	dst[0] = pipeline.Tuple[int64]{Ack: pipeline.Ack{To: p}}
+	return 1, nil
+}
+
+func (p *pingPong) Done(uint64, error)        { p.done <- struct{}{} }
+func (*pingPong) Close(context.Context) error { return nil }
+
+// BenchmarkLatency is one tuple at a time through three stages, until it is acknowledged.
+func BenchmarkLatency(b *testing.B) {
+	src := &pingPong{left: b.N, done: make(chan struct{}, 1)}
+	top := pipeline.New("bench", pipeline.Config{})
+	s := pipeline.From(top, src, same)
+	for _, name := range []string{"one", "two", "three"} {
+		s = pipeline.Map(s, name, plusOne)
+	}
+	s.To(nowhere[int64]{})
+	b.ResetTimer()
+	if err := top.Run(context.Background()); err != nil {
+		b.Fatal(err)
+	}
+	b.StopTimer()
+	slices.Sort(src.took)
+	b.ReportMetric(float64(src.took[len(src.took)/2].Nanoseconds())/1e3, "p50-µs")
+	b.ReportMetric(float64(src.took[len(src.took)*99/100].Nanoseconds())/1e3, "p99-µs")
 }
 
 func BenchmarkTracker(b *testing.B) {

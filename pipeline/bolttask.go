@@ -28,10 +28,11 @@ type boltTask[T, U any] struct {
 	timer   *time.Timer // for parked tuples
 }
 
-func newBoltTask[T, U any](r *run, in *inlet[T], i int, b Bolter[T, U], out *outlet[U]) *boltTask[T, U] {
+func newBoltTask[T, U any](in *inlet[T], i int, b Bolter[T, U], out *outlet[U]) *boltTask[T, U] {
+	r := out.run
 	t := &boltTask[T, U]{
 		run: r, node: in.node, in: in, bolt: b, out: out,
-		letters: r.lettersOf(in.node), counts: in.node.newCounters(),
+		letters: out.letters, counts: out.letters.counts,
 		parked: parking[T]{ordered: r.top.cfg.Mode == Ordered},
 	}
 	t.queue, t.second = in.of(i)
@@ -176,7 +177,6 @@ func (t *boltTask[T, U]) fail(v T, a anchor, attempt int, err error) {
 	t.out.drop()
 	cfg := &t.run.top.cfg
 	if attempt >= cfg.Attempts || isPermanent(err) {
-		t.counts.failed.n++
 		t.letters.reject(a, err, attempt, v)
 		return
 	}

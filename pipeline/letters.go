@@ -14,18 +14,22 @@ import (
 // deadLetters is the name of the stage that writes Config.DeadLetters.
 const deadLetters = "dead-letters"
 
-// letters is where one task of a stage puts what it has to give up. It belongs to the task's goroutine.
+// letters is where one task of a stage puts what it has to give up, and where it counts. It belongs to the task's goroutine.
 type letters struct {
 	run    *run
 	node   *node
+	counts *counters
 	told   time.Time // when report last logged
 	untold int       // failures since
 }
+
+func newLetters(r *run, n *node) *letters { return &letters{run: r, node: n, counts: n.newCounters()} }
 
 // reject gives a tuple up: it goes to the dead letters together with the caller's token, or ends the run, which leaves
 // the token where it is, so that the source tuple is never acknowledged.
 func (l *letters) reject(a anchor, err error, attempts int, v any) {
 	r := l.run
+	l.counts.failed.n++
 	origin := r.rings[a.ring()].origins[a.slot()]
 	in := r.top.letters
 	if in == nil || l.node == in.node {

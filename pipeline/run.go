@@ -243,8 +243,6 @@ func (r *run) newRing() *ring {
 	return ring
 }
 
-func (r *run) lettersOf(n *node) *letters { return &letters{run: r, node: n} }
-
 func (r *run) task(n *node, i int) Task {
 	return Task{Topology: r.top.name, Stage: n.name, Index: i, Count: n.tasks, Mode: r.top.cfg.Mode}
 }

@@ -28,9 +28,10 @@ type sinkTask[T any] struct {
 
 // newSinkTask always returns a task, so that the sink will be closed.
 func newSinkTask[T any](r *run, in *inlet[T], i int, sink Sink[T], when batching) (*sinkTask[T], error) {
+	l := newLetters(r, in.node)
 	t := &sinkTask[T]{
 		run: r, node: in.node, in: in, sink: sink, when: when,
-		letters: r.lettersOf(in.node), counts: in.node.newCounters(), poke: make(chan struct{}, 1),
+		letters: l, counts: l.counts, poke: make(chan struct{}, 1),
 	}
 	t.queue, t.second = in.of(i)
 	in.limit.Store(maxBatch) // a sink makes batches of its own
@@ -205,7 +206,6 @@ func (t *sinkTask[T]) store(batch []T, anchors []anchor) {
 
 func (t *sinkTask[T]) halve(batch []T, anchors []anchor, err error, attempt int) {
 	if len(batch) == 1 {
-		t.counts.failed.n++
 		t.letters.reject(anchors[0], err, attempt, batch[0])
 		return
 	}

@@ -26,9 +26,10 @@ type spoutTask[M, T any] struct {
 	hash  uint32
 }
 
-func newSpoutTask[M, T any](r *run, n *node, s Spout[M], decode func(M) (T, error), out *outlet[T]) *spoutTask[M, T] {
+func newSpoutTask[M, T any](s Spout[M], decode func(M) (T, error), out *outlet[T]) *spoutTask[M, T] {
+	r, n := out.run, out.letters.node
 	t := &spoutTask[M, T]{
-		run: r, node: n, spout: s, decode: decode, out: out, ring: r.newRing(), letters: r.lettersOf(n), counts: n.newCounters(),
+		run: r, node: n, spout: s, decode: decode, out: out, ring: r.newRing(), letters: out.letters, counts: out.letters.counts,
 		dst: make([]Tuple[M], spoutBatch), order: r.top.cfg.Mode == Ordered, hash: hashString(""),
 	}
 	n.addRing(t.ring)
@@ -130,7 +131,6 @@ func (t *spoutTask[M, T]) anchor(first uint64) anchor {
 }
 
 func (t *spoutTask[M, T]) refuse(m Tuple[M], a anchor, err error) {
-	t.counts.failed.n++
 	t.counts.out.n--
 	t.letters.reject(a, fmt.Errorf("decode: %w", err), 1, m.Value)
 }

@@ -38,7 +38,7 @@ func From[M, T any](top *Topology, src Source[M], decode func(M) (T, error), opt
 			if err != nil {
 				return fmt.Errorf("open %v: %w", task, err)
 			}
-			r.spouts = append(r.spouts, newSpoutTask(r, n, spout, decode, newOutlet(r, out, i)))
+			r.spouts = append(r.spouts, newSpoutTask(spout, decode, newOutlet(newLetters(r, n), out, i)))
 			out.enlist()
 		}
 		return nil
@@ -77,7 +77,7 @@ func stage[T, U any](s Stream[T], name string, bolt func(Task) Bolter[T, U], opt
 			if err != nil {
 				return err
 			}
-			r.tasks = append(r.tasks, newBoltTask(r, in, i, b, newOutlet(r, out, i)))
+			r.tasks = append(r.tasks, newBoltTask(in, i, b, newOutlet(newLetters(r, n), out, i)))
 			out.enlist()
 		}
 		return nil
