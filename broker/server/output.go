@@ -43,7 +43,7 @@ type reply struct {
 const (
 	flushBytes  = 64 << 10 // what has come together is sent at this size, or when there is nothing more to add
 	keepBytes   = 2 << 20  // a buffer made bigger than this by large answers is given up
-	keepReplies = 256      // so is a queue made longer than this, when it is empty
+	keepReplies = 256      // a queue made longer than this is passed on when the connection is idle
 )
 
 // output is the writer of a session. Its fields belong to the goroutine that calls run.
@@ -115,6 +115,8 @@ func (o *output) answerAll() (blocked, ended bool) {
 		ended = o.ended
 		idle := len(o.queue) == 0
 		if idle && cap(o.queue)+cap(o.incoming) > 2*keepReplies {
+			o.srv.giveQueue(o.queue)
+			o.srv.giveQueue(o.incoming)
 			o.queue, o.incoming = nil, nil
 		}
 		o.mu.Unlock()
@@ -252,6 +254,20 @@ func (o *output) giveBuffer() {
 		o.srv.buffers.Put(o.pooled)
 	}
 	o.buf, o.pooled = nil, nil
+}
+
+// giveQueue and takeQueue let connections share long queues.
+func (s *Server) giveQueue(q []reply) {
+	if q = q[:0]; cap(q) > keepReplies {
+		s.queues.Put(&q)
+	}
+}
+
+func (s *Server) takeQueue() []reply {
+	if q, ok := s.queues.Get().(*[]reply); ok {
+		return *q
+	}
+	return nil
 }
 
 // finish tells the reader that nobody will answer, and closes the connection so that the client still gets what was

@@ -38,7 +38,7 @@ func (t *topics) Names() []string { return slices.Sorted(maps.Keys(t.n)) }
 func (t *topics) Closed(topic []byte, partition int) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.closed[fmt.Sprintf("%s-%d", topic, partition)]
+	return len(t.closed) > 0 && t.closed[fmt.Sprintf("%s-%d", topic, partition)]
 }
 
 func (t *topics) close(partition string) {
@@ -88,7 +88,9 @@ func (s setup) start(t testing.TB) *rig {
 		t: t, mem: s.mem, disk: faultfs.New(s.mem), net: brokertest.NewListener(),
 		topics: &topics{n: map[string]int{"t": 4, "u": 1}, closed: make(map[string]bool)},
 	}
-	s.store.FS, s.store.Dir = r.disk, "data"
+	if s.store.FS == nil {
+		s.store.FS, s.store.Dir = r.disk, "data"
+	}
 	s.store.Log = slog.New(slog.NewTextHandler(t.Output(), nil))
 	var err error
 	if r.store, err = store.Open(s.store); err != nil {

@@ -76,6 +76,7 @@ type Server struct {
 	counters counters
 	chunks   sync.Pool // *chunk, empty
 	buffers  sync.Pool // *[]byte, empty
+	queues   sync.Pool // *[]reply, empty
 
 	mu       sync.Mutex
 	sessions map[*session]struct{}

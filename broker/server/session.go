@@ -148,6 +148,9 @@ func (s *session) publish() bool {
 		return false
 	}
 	s.waiting += s.count
+	if s.incoming == nil {
+		s.incoming = s.srv.takeQueue()
+	}
 	s.incoming = append(s.incoming, s.batch...)
 	first := len(s.incoming) == len(s.batch)
 	s.mu.Unlock()
