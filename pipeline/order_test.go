@@ -3,6 +3,7 @@ package pipeline_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -229,4 +230,32 @@ func TestSplitAndMerge(t *testing.T) {
 		}
 		wantSorted(t, "right sink", right.Values(), upTo(100))
 	})
+}
+
+// P1: a word count over shuffle and key groupings equals a sequential one.
+func TestWordCount(t *testing.T) {
+	var lines []string
+	want := make(map[string]int)
+	for i := range 2000 {
+		var line []string
+		for j := range i % 11 {
+			word := fmt.Sprint("word", (i*7+j*13)%97)
+			line = append(line, word)
+			want[word]++
+		}
+		lines = append(lines, strings.Join(line, " "))
+	}
+	src := pipelinetest.NewSource("lines", lines[:700], lines[700:])
+	src.Finish()
+	got := table{}
+	top := pipeline.New("t", pipeline.Config{})
+	words := pipeline.FlatMap(from(top, src, pipeline.Parallel(2)), "split", split, pipeline.Parallel(3))
+	counts := pipeline.Bolt(words.By(func(w string) string { return w }), "count",
+		func(pipeline.Task) pipeline.Bolter[string, Count] { return counter{} }, pipeline.Parallel(4))
+	counts.To(got)
+	mustRun(t, top)
+	src.Check(t)
+	if !maps.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
 }

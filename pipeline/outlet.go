@@ -1,6 +1,9 @@
 package pipeline
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // routing is how a stream's tuples are spread over the tasks of the stage that consumes it.
 type routing uint8
@@ -97,10 +100,19 @@ func (o *outlet[T]) put(v T) { o.values = append(o.values, v) }
 
 // accept ties the values put since the last accept or drop to the tuple they came from, and returns how many they are. The
 // caller holds one token of a and loses it.
+func (o *outlet[T]) accept(a anchor) int {
+	if o.width == 1 && len(o.values) == len(o.anchors)+1 {
+		o.anchors = append(o.anchors, a) // the token goes with the value
+		return 1
+	}
+	return o.acceptMany(a)
+}
+
+// acceptMany is accept for any number of values.
 //
 // Tokens are taken for the most deliveries possible before anything is sent, and what was too much is given back
 // when it has been: so the count can't reach zero while there is still something to send.
-func (o *outlet[T]) accept(a anchor) int {
+func (o *outlet[T]) acceptMany(a anchor) int {
 	n := len(o.values) - len(o.anchors)
 	for range n {
 		o.anchors = append(o.anchors, a)
@@ -117,6 +129,31 @@ func (o *outlet[T]) accept(a anchor) int {
 		o.deliver()
 	}
 	return n
+}
+
+// room returns space behind what is staged, for n values and their anchors; acceptEach then stages the first of them.
+func (o *outlet[T]) room(n int) ([]T, []anchor) {
+	o.values, o.anchors = slices.Grow(o.values, n), slices.Grow(o.anchors, n)
+	at := len(o.values)
+	return o.values[at : at+n], o.anchors[at : at+n]
+}
+
+// acceptEach is accept for n tuples that became one value each, written to what room returned.
+func (o *outlet[T]) acceptEach(n int) {
+	at := len(o.anchors)
+	o.values, o.anchors = o.values[:at+n], o.anchors[:at+n]
+	switch {
+	case o.width > 1:
+		for _, a := range o.anchors[at:] {
+			o.run.rings[a.ring()].take(a.slot(), o.width-1)
+		}
+	case o.width == 0:
+		for _, a := range o.anchors[at:] {
+			o.run.rings[a.ring()].release(a.slot(), 1)
+		}
+		clear(o.values[at:])
+		o.values, o.anchors = o.values[:at], o.anchors[:at]
+	}
 }
 
 // maxStaged is how many values are staged before they are delivered in the middle of a batch, and how much room is kept for them.

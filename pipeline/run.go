@@ -103,11 +103,11 @@ func (r *run) loop() {
 	for _, t := range r.tasks {
 		wg.Go(func() {
 			defer r.end(t)
-			t.loop()
+			r.loopOf(t)
 		})
 	}
 	for _, s := range r.spouts {
-		wg.Go(s.loop)
+		wg.Go(func() { r.loopOf(s) })
 	}
 	ended := make(chan struct{})
 	var watch sync.WaitGroup
@@ -115,6 +115,20 @@ func (r *run) loop() {
 	wg.Wait()
 	close(ended)
 	watch.Wait()
+}
+
+var errGoexit = errors.New("a task's goroutine was ended from inside, by runtime.Goexit or t.FailNow")
+
+// loopOf runs a task. If user code ends the goroutine nobody takes what others send it, so the run is given up.
+func (r *run) loopOf(t task) {
+	returned := false
+	defer func() {
+		if !returned {
+			r.fail(errGoexit)
+		}
+	}()
+	t.loop()
+	returned = true
 }
 
 // end closes a task that has ended, or a spout when all tasks have.

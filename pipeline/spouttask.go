@@ -98,7 +98,10 @@ func (t *spoutTask[M, T]) ingest(in []Tuple[M]) {
 
 // span decodes from t.at on, until a decode panics. So one recover serves many tuples. in[i] is number first+i of the ring.
 func (t *spoutTask[M, T]) span(in []Tuple[M], first uint64) {
+	values, anchors := t.out.room(len(in) - t.at)
+	n := 0
 	defer func() {
+		t.out.acceptEach(n)
 		if !t.user {
 			return
 		}
@@ -121,8 +124,8 @@ func (t *spoutTask[M, T]) span(in []Tuple[M], first uint64) {
 			t.refuse(*m, a, err)
 			continue
 		}
-		t.out.put(v)
-		t.out.accept(a)
+		values[n], anchors[n] = v, a
+		n++
 	}
 }
 
