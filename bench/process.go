@@ -88,7 +88,6 @@ func start(binary, dir string, relaxed bool) (*broker, error) {
 	return nil, fmt.Errorf("%s says %q", binary, line)
 }
 
-
 func (b *broker) stop() error {
 	if err := b.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		return err
