@@ -90,9 +90,6 @@ func Start(t testing.TB, opts ...Option) *Broker {
 	}
 	if b.mem != nil {
 		b.cfg.Dir = cmp.Or(b.cfg.Dir, "data")
-		if err := vfs.MkdirAllSync(b.mem, b.cfg.Dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
 	} else {
 		b.cfg.Dir = cmp.Or(b.cfg.Dir, t.TempDir())
 		b.listen()
