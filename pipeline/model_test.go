@@ -62,6 +62,8 @@ func drawModel(t *rapid.T) model {
 			Mode:       pipeline.Mode(rapid.IntRange(0, 2).Draw(t, "mode")),
 			MaxPending: rapid.SampledFrom([]int{1, 2, 7, 64, 1000}).Draw(t, "maxPending"),
 			Attempts:   rapid.IntRange(1, 4).Draw(t, "attempts"),
+			// Sinks that fail every third write take their time.
+			DrainTimeout: 24 * time.Hour,
 		},
 		letters: rapid.Bool().Draw(t, "letters"),
 		flaky:   rapid.SampledFrom([]uint32{0, 3, 20}).Draw(t, "flaky"),
