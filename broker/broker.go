@@ -198,6 +198,9 @@ func (b *Broker) Close() error {
 	return errors.Join(errs...)
 }
 
+// Stats returns the numbers of the server, which stats and /metrics are made of too.
+func (b *Broker) Stats() server.Stats { return b.server.Stats() }
+
 // Ready returns nil while the broker serves clients, otherwise why it does not.
 func (b *Broker) Ready() error {
 	if !b.ready.Load() {

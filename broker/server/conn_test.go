@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -365,4 +366,48 @@ func TestThousandConnections(t *testing.T) {
 			t.Errorf("connections afterwards: got %d, want 0", n)
 		}
 	})
+}
+
+// TestDeafClientMemory: what waits for a client that does not listen is counted in requests, so none of them may hold much.
+func TestDeafClientMemory(t *testing.T) {
+	long := strings.Repeat("n", 20000)
+	for name, request := range map[string]func(i int) string{
+		"partitions alternate": func(i int) string { return put("t", i%3, i, "x") },
+		"long names": func(i int) string {
+			return put(long, 0, i, "x") + "get " + long + " g 0 0 1 1\r\noffset " + long + " g 0 0 1\r\nstats " + long + " 1\r\ntopics " + long + " 1\r\n"
+		},
+		"polls": func(i int) string { return fmt.Sprintf("poll t g 0 0 100 2000000000 %d\r\n", i) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := start(t, nil)
+				conn := deaf(t, r)
+				heap := func() int64 {
+					var m runtime.MemStats
+					runtime.GC()
+					runtime.ReadMemStats(&m)
+					return int64(m.HeapAlloc)
+				}
+				before := heap()
+				done := make(chan int)
+				go func() {
+					sent := 0
+					for ; sent < 40000; sent++ {
+						if _, err := io.WriteString(conn, request(sent)); err != nil {
+							break
+						}
+					}
+					done <- sent
+				}()
+				synctest.Wait()
+				held := heap() - before
+				conn.Close()
+				if sent := <-done; held > 50<<20 {
+					t.Errorf("%d requests hold %d MiB", sent, held>>20)
+				} else {
+					t.Logf("%d requests hold %d MiB", sent, held>>20)
+				}
+			})
+		})
+	}
 }
