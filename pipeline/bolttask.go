@@ -39,7 +39,12 @@ func newBoltTask[T, U any](in *inlet[T], i int, b Bolter[T, U], out *outlet[U]) 
 	if f, ok := b.(mapper[T, U]); ok {
 		t.one = f
 	}
-	t.emit = out.put
+	t.emit = func(u U) {
+		if !t.user { // it would count as made from another tuple
+			panic("pipeline: emit called after Process returned")
+		}
+		out.put(u)
+	}
 	return t
 }
 

@@ -24,8 +24,15 @@
 //
 // # How tuples travel
 //
-// Each task of a stage is one goroutine with one bounded queue. Between tasks tuples travel in batches that are sent when
-// they are full or when the sender has nothing more to do, so one tuple never waits for others, and under load the cost
-// of a hop is shared by many. A full queue blocks the sender; a source stops when [Config.MaxPending] of its tuples are not
-// done. Memory therefore does not grow with the backlog.
+// Each task of a stage is one goroutine with a bounded queue; tuples that any task of the stage may have lie in a queue all
+// of them take from. Between tasks tuples travel in batches that are sent when they are full or when the sender has nothing
+// more to do, so one tuple never waits for others, and under load the cost of a hop is shared by many. Stages that take long
+// for a tuple get small batches. A full queue blocks the sender; a source stops when [Config.MaxPending] of its tuples
+// are not done. Memory therefore does not grow with the backlog.
+//
+// # Where to read on
+//
+// source.go, ack.go and sink.go are the contracts; stream.go and stage.go what a user calls. Of the engine, ring.go counts what
+// is left to do for a source tuple; spouttask.go, bolttask.go and sinktask.go are the loops; outlet.go, edge.go and inlet.go the
+// way from one to the next; parking.go the retries; run.go start and stop.
 package pipeline

@@ -15,6 +15,7 @@ type edge[T any] struct {
 	outlet  *outlet[T]
 }
 
+// filter is one task's share of a filter on its stream, with what is behind it.
 type filter[T any] struct {
 	keep    func(T) bool
 	letters *letters
