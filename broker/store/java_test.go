@@ -130,7 +130,7 @@ func TestJavaFolders(t *testing.T) {
 				}
 			}
 			for _, want := range list {
-				l := r.Store.Log([]byte(want.Topic), want.Partition)
+				l := r.Log([]byte(want.Topic), want.Partition)
 				if l == nil || want.Offset >= l.End() {
 					t.Fatalf("%s-%d at %d is missing", want.Topic, want.Partition, want.Offset)
 				}
@@ -155,7 +155,7 @@ func TestJavaFolders(t *testing.T) {
 			check(t, r.Close())
 			again := open(t, cfg)
 			for l, want := range content {
-				got, err := readAll(again.Store.Log([]byte(l.Topic()), l.Partition()), 0, math.MaxInt)
+				got, err := readAll(again.Log([]byte(l.Topic()), l.Partition()), 0, math.MaxInt)
 				if err != nil || !bytes.Equal(got, want) {
 					t.Errorf("%s-%d: %d bytes after opening again, %v, want %d", l.Topic(), l.Partition(), len(got), err, len(want))
 				}

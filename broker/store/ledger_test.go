@@ -2,7 +2,6 @@ package store_test
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"math"
 
@@ -99,5 +98,3 @@ func lastID(data []byte) int64 {
 	}
 	return last
 }
-
-var errNoLog = errors.New("partition is missing")

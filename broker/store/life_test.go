@@ -80,7 +80,7 @@ func TestOpenRefuses(t *testing.T) {
 func TestCreate(t *testing.T) {
 	mem := vfs.NewMem()
 	r := open(t, store.Config{FS: mem})
-	if l := r.Store.Log([]byte("t"), 0); l != nil {
+	if l := r.Log([]byte("t"), 0); l != nil {
 		t.Error("a partition is there before it was made")
 	}
 	created := make(chan struct{}, 1)
@@ -89,11 +89,11 @@ func TestCreate(t *testing.T) {
 	if len(created) != 1 {
 		t.Error("who waits for partitions was not told")
 	}
-	if again := r.log(7); again != l || r.Store.Log([]byte("t"), 7) != l {
+	if again := r.log(7); again != l || r.Log([]byte("t"), 7) != l {
 		t.Error("a partition was made twice")
 	}
 	for _, p := range []int{-1, 0, 6, 8, 1 << 30} {
-		if l := r.Store.Log([]byte("t"), p); l != nil {
+		if l := r.Log([]byte("t"), p); l != nil {
 			t.Errorf("partition %d is there", p)
 		}
 	}
@@ -105,7 +105,7 @@ func TestCreate(t *testing.T) {
 	}
 	<-created
 	r.NotifyCreated(created)
-	r.Store.Forget(created)
+	r.Forget(created)
 	r.log(8)
 	if len(created) != 0 {
 		t.Error("told although forgotten")
@@ -166,7 +166,7 @@ func TestCreateConcurrent(t *testing.T) {
 				same := made[p] == l
 				runs[p]++
 				mu.Unlock()
-				if !same || r.Store.Log([]byte("t"), p) != l {
+				if !same || r.Log([]byte("t"), p) != l {
 					t.Errorf("partition %d was made twice", p)
 				}
 				a, err := appendTo(l, "x")
@@ -206,7 +206,7 @@ func TestCreateDoesNotBlockReaders(t *testing.T) {
 		done <- err
 	}()
 	<-started
-	if r.Store.Log([]byte("t"), 0) != l || r.Partitions([]byte("t")) != 1 || len(r.Logs()) != 1 {
+	if r.Log([]byte("t"), 0) != l || r.Partitions([]byte("t")) != 1 || len(r.Logs()) != 1 {
 		t.Error("the other partition is not found")
 	}
 	if again, err := r.Create("t", 0); again != l || err != nil {
@@ -229,7 +229,7 @@ func TestCreateFails(t *testing.T) {
 			check(t, err)
 			return
 		}
-		if !errors.Is(err, broken) || l != nil || r.Store.Log([]byte("t"), 0) != nil {
+		if !errors.Is(err, broken) || l != nil || r.Log([]byte("t"), 0) != nil {
 			t.Errorf("operation %d failed: got %v, %v", n, l, err)
 		}
 		a := r.put(r.log(0), "one")
@@ -267,7 +267,7 @@ func TestStop(t *testing.T) {
 				for _, a := range runs {
 					check(t, a.err(t))
 				}
-				wantLog(t, r.Store.Log([]byte("t"), p), runs...)
+				wantLog(t, r.Log([]byte("t"), p), runs...)
 			}
 			if _, err := r.Create("t", 9); !errors.Is(err, store.ErrClosed) {
 				t.Errorf("Create after Run: got error %v, want %v", err, store.ErrClosed)
@@ -345,7 +345,7 @@ func TestLinkedPartition(t *testing.T) {
 	check(t, os.Symlink(other+"x", folder+"/t-1"))
 	log, logged := newLog(t)
 	r = open(t, store.Config{FS: vfs.OS(), Dir: folder, Log: log})
-	if l := r.Store.Log([]byte("t"), 0); l == nil {
+	if l := r.Log([]byte("t"), 0); l == nil {
 		t.Error("the linked partition is not opened")
 	} else {
 		wantLog(t, l, a)

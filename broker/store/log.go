@@ -33,6 +33,7 @@ type Log struct {
 
 	// What only the committer touches.
 	unsynced bool // written since the last sync (relaxed)
+	failing  bool // the last round failed
 }
 
 func newLog(s *Store, topic string, partition int, dir string) *Log {

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -21,7 +22,7 @@ func (c Chunk) AppendTo(dst []byte) ([]byte, error) {
 	at := len(dst)
 	dst = slices.Grow(dst, c.n)[:at+c.n]
 	if n, err := c.seg.file.ReadAt(dst[at:], c.pos); n < c.n {
-		if err == nil || err == io.EOF {
+		if err == nil || errors.Is(err, io.EOF) {
 			err = io.ErrUnexpectedEOF
 		}
 		return dst[:at], fmt.Errorf("read %s at %d: %w", c.seg.name, c.pos, err)

@@ -132,11 +132,16 @@ func (c *committer) flush() {
 
 // settle publishes a round or fails it.
 func (s *Store) settle(r round) {
+	l := r.log
+	log := s.cfg.Log.With("topic", l.topic, "partition", l.partition)
 	if r.err == nil {
-		r.log.publish(r)
+		l.publish(r)
+		if l.failing {
+			log.Info("messages are stored again", "offset", l.End())
+		}
+		l.failing = false
 		return
 	}
-	l := r.log
 	var closed error
 	undo := l.unwrite()
 	switch {
@@ -145,8 +150,10 @@ func (s *Store) settle(r round) {
 	case undo != nil:
 		closed = fmt.Errorf("%w: %w, and it can't be undone: %w", ErrUnsafe, r.err, undo)
 	}
-	s.cfg.Log.Error("messages not stored", "topic", l.topic, "partition", l.partition, "offset", l.End(),
-		"messages", r.count, "closed", closed != nil, "err", cmp.Or(closed, r.err))
+	if !l.failing || closed != nil { // once, not for every round while a disk is full
+		log.Error("messages not stored", "offset", l.End(), "messages", r.count, "closed", closed != nil, "err", cmp.Or(closed, r.err))
+	}
+	l.failing = true
 	l.abort(r, closed)
 }
 

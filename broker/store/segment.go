@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -100,6 +101,20 @@ func (l *Log) createSegment(offset int64) (*segment, error) {
 	return seg, nil
 }
 
+// taken returns an error unless it is sure that there is no file for a segment that begins at offset: one that a failed
+// call made all the same, or somebody else's.
+func (l *Log) taken(offset int64) error {
+	name := filepath.Join(l.dir, segmentName(offset))
+	_, err := l.store.cfg.FS.Stat(name)
+	switch {
+	case err == nil:
+		return fmt.Errorf("there is a file %s", name)
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	}
+	return err
+}
+
 // roll seals the last segment and begins the next. If there is no room for a new file the old one goes on growing, and
 // the next round tries again. Its errors are ErrUnsafe: the old segment, or the name of the next, could not be made safe.
 func (l *Log) roll(old *segment) error {
@@ -108,6 +123,9 @@ func (l *Log) roll(old *segment) error {
 	}
 	next, err := l.createSegment(old.start + old.size)
 	if next == nil {
+		if taken := l.taken(old.start + old.size); taken != nil {
+			return fmt.Errorf("%w: %w: %w", ErrUnsafe, err, taken)
+		}
 		if !old.overdue {
 			l.store.cfg.Log.Warn("segment stays open beyond its size", "topic", l.topic, "partition", l.partition, "err", err)
 		}
@@ -125,11 +143,16 @@ func (l *Log) roll(old *segment) error {
 // bytes behind the mark in the one that was written before. Each step is durable before the next, or a crash could leave
 // segments that don't join: one that was cut or grows on, and behind it one that was removed.
 func (l *Log) unwrite() error {
-	fsys, end := l.store.cfg.FS, l.end.Load()
+	disk, end := l.store.cfg.FS, l.end.Load()
 	segs := *l.segments.Load()
 	n := len(segs)
+	if last := segs[n-1]; last.size > 0 && last.start+last.size > end {
+		if err := l.taken(last.start + last.size); err != nil {
+			return err
+		}
+	}
 	for ; n > 1 && segs[n-1].start > end; n-- {
-		if err := fsys.Remove(segs[n-1].name); err != nil {
+		if err := disk.Remove(segs[n-1].name); err != nil {
 			return err
 		}
 		left := slices.Clone(segs[:n-1])
@@ -137,7 +160,7 @@ func (l *Log) unwrite() error {
 		_ = segs[n-1].file.Close() // nobody reads it, and what it held is to be gone
 	}
 	if n < len(segs) {
-		if err := fsys.SyncDir(l.dir); err != nil {
+		if err := disk.SyncDir(l.dir); err != nil {
 			return err
 		}
 	}
