@@ -201,6 +201,28 @@ func TestBatchLargerThanMaxPending(t *testing.T) {
 	})
 }
 
+// The same when the sink has long been waiting by the time the source runs out of room.
+func TestBatchWaitingWhenTheSourceStops(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		src, sink := pipelinetest.NewSource("in", upTo(9)), &pipelinetest.Sink[int]{}
+		top := pipeline.New("t", pipeline.Config{MaxPending: 10})
+		from(top, src).Filter("first", func(v int) bool { return v == 0 }).To(sink, pipeline.Batch(1000, 0))
+		stop := running(top)
+		time.Sleep(time.Hour)
+		if n := sink.Writes(); n != 0 {
+			t.Fatalf("%d writes while there is room, want none", n)
+		}
+		src.Put(0, upTo(20)[9:]...) // the window fills up, and nothing reaches the sink
+		time.Sleep(time.Second)
+		if n := src.Done(); n != 20 {
+			t.Errorf("%d tuples done, want 20", n)
+		}
+		if err := stop(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
 // Without Batch nothing waits: what is ready is written at once.
 func TestNoBatchNoWaiting(t *testing.T) {
 	inBubble(t, func(t *testing.T) {

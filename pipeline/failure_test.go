@@ -330,3 +330,22 @@ func TestDeadLetterSinkFails(t *testing.T) {
 	}
 	src.Check(t)
 }
+
+// lateEmitter calls emit when it must not any more.
+type lateEmitter struct{ emit func(int) }
+
+func (l *lateEmitter) Process(_ context.Context, _ int, emit func(int)) error {
+	l.emit = emit
+	return nil
+}
+
+func (l *lateEmitter) Close() error { l.emit(1); return nil }
+
+func TestEmitAfterProcess(t *testing.T) {
+	top := pipeline.New("t", pipeline.Config{})
+	late := func(pipeline.Task) pipeline.Bolter[int, int] { return &lateEmitter{} }
+	pipeline.Bolt(from(top, numbers(1)), "late", late).To(&pipelinetest.Sink[int]{})
+	if err := top.Run(context.Background()); err == nil || !strings.Contains(err.Error(), "after Process returned") {
+		t.Errorf("Run returned %v", err)
+	}
+}

@@ -3,6 +3,7 @@ package pipeline_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"runtime"
 	"slices"
@@ -229,6 +230,7 @@ func TestFaultySpouts(t *testing.T) {
 		{"too many", faulty{next: func(dst []pipeline.Tuple[int]) (int, error) { return len(dst) + 1, nil }}, "places"},
 		{"negative", faulty{next: func([]pipeline.Tuple[int]) (int, error) { return -1, nil }}, "places"},
 		{"never anything", faulty{next: func([]pipeline.Tuple[int]) (int, error) { return 0, nil }}, io.ErrNoProgress.Error()},
+		{"wrapped EOF", faulty{next: func([]pipeline.Tuple[int]) (int, error) { return 0, fmt.Errorf("read: %w", io.EOF) }}, "read: EOF"},
 		{"panic", faulty{next: func([]pipeline.Tuple[int]) (int, error) { panic("help") }}, "panic: help"},
 		{"close fails", faulty{close: func() error { return errBoom }}, `close source "faulty": boom`},
 		{"close panics", faulty{close: func() error { panic("help") }}, `close source "faulty": panic: help`},
@@ -351,25 +353,6 @@ func TestGoexit(t *testing.T) {
 			}
 			src.Check(t)
 		})
-	}
-}
-
-// lateEmitter calls emit when it must not any more.
-type lateEmitter struct{ emit func(int) }
-
-func (l *lateEmitter) Process(_ context.Context, _ int, emit func(int)) error {
-	l.emit = emit
-	return nil
-}
-
-func (l *lateEmitter) Close() error { l.emit(1); return nil }
-
-func TestEmitAfterProcess(t *testing.T) {
-	top := pipeline.New("t", pipeline.Config{})
-	late := func(pipeline.Task) pipeline.Bolter[int, int] { return &lateEmitter{} }
-	pipeline.Bolt(from(top, numbers(1)), "late", late).To(&pipelinetest.Sink[int]{})
-	if err := top.Run(context.Background()); err == nil || !strings.Contains(err.Error(), "after Process returned") {
-		t.Errorf("Run returned %v", err)
 	}
 }
 

@@ -3,7 +3,9 @@ package pipeline_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -111,5 +113,36 @@ func TestFailuresHoldATaskUp(t *testing.T) {
 			t.Errorf("%d tuples stored or dead, want 10000", n)
 		}
 		src.Check(t)
+	})
+}
+
+// An outage is logged, not every tuple of it.
+func TestFailuresAreLoggedNowAndThen(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		var log strings.Builder
+		start := time.Now()
+		src := numbers(100)
+		top := pipeline.New("t", pipeline.Config{
+			Backoff: time.Second, Attempts: 100, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+		})
+		pipeline.Map(from(top, src), "lookup", func(_ context.Context, v int) (int, error) {
+			if since(start) < 20*time.Second {
+				return 0, errBoom
+			}
+			return v, nil
+		}).To(&pipelinetest.Sink[int]{})
+		mustRun(t, top)
+		lines := strings.Split(strings.TrimSpace(log.String()), "\n")
+		if len(lines) != 2 { // attempts at 0, 1, 3, 7, 15 and 31 s; those from 1 to 7 are within 10 s of the first
+			t.Fatalf("%d lines logged, want 2\n%s", len(lines), log.String())
+		}
+		if !strings.Contains(lines[1], "unreported=399") {
+			t.Errorf("the log %q doesn't count what was not logged", lines[1])
+		}
+		for _, part := range []string{"level=WARN", "stage=lookup", "partition=numbers/0", "offset=0", "attempt=1", "err=boom"} {
+			if !strings.Contains(lines[0], part) {
+				t.Errorf("the log %q lacks %s", lines[0], part)
+			}
+		}
 	})
 }
