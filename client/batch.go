@@ -1,9 +1,7 @@
 package client
 
 import (
-	"fmt"
 	"hash/fnv"
-	"sync"
 	"time"
 
 	"github.com/metaq-go/metaq/protocol"
@@ -46,18 +44,17 @@ type lane struct {
 	listed    bool // in Producer.waiting
 }
 
-// batch is messages that travel together. Once it is sent only the connection's goroutines touch it.
+// batch is messages that travel together. While it is sent only the connection's reader touches it.
 type batch struct {
 	producer *Producer
 	lane     *lane
+	epoch    *epoch
 	records  []byte
 	sums     []message
-	deadline time.Time
-	plain    bool // sent as one put for each message
-
-	mu    sync.Mutex // plain: an answer and the end of the connection may come at once
-	left  int        // answers that have not come
-	ended bool
+	begun    time.Time
+	lostAt   time.Time // when it was first lost on its way; zero: it was never sent before
+	plain    bool      // sent as one put for each message
+	left     int       // plain: answers that have not come
 }
 
 // message is what a batch remembers of one of its messages.
@@ -72,7 +69,7 @@ type message struct {
 	err        error
 }
 
-// add puts a message into the batch that is being filled, or begins the next.
+// add puts a message into the batch that is being filled, or begins the next; p.mu is held.
 func (l *lane) add(p *Producer, m *Message, size int, done func(Result, error)) *batch {
 	var b *batch
 	if n := len(l.queue); n > 0 {
@@ -84,17 +81,20 @@ func (l *lane) add(p *Producer, m *Message, size int, done func(Result, error)) 
 	}
 	b.records = protocol.AppendMessage(b.records, 0, m.Attr, m.Payload)
 	b.sums = append(b.sums, message{done: done, tag: m.Tag, size: int32(size)})
+	b.epoch.messages++
 	return b
 }
 
 // newBatch returns an empty batch, of used memory if there is some.
 func (p *Producer) newBatch(l *lane) *batch {
-	b := &batch{producer: p}
+	b := &batch{}
 	if n := len(p.free); n > 0 {
 		b, p.free = p.free[n-1], p.free[:n-1]
-		*b = batch{producer: p, records: b.records[:0], sums: b.sums[:0]}
 	}
-	b.lane, b.deadline = l, time.Now().Add(p.cfg.Timeout)
+	*b = batch{
+		producer: p, lane: l, epoch: p.epochs[len(p.epochs)-1], begun: time.Now(),
+		records: b.records[:0], sums: b.sums[:0],
+	}
 	return b
 }
 
@@ -104,7 +104,7 @@ const maxFree = 16
 // recycle keeps a batch's memory; p.mu is held. Only for batches that were answered: of a lost one the connection may
 // still be reading.
 func (p *Producer) recycle(b *batch) {
-	if len(p.free) < maxFree {
+	if len(p.free) < maxFree && cap(b.records) <= 2*p.cfg.BatchBytes {
 		clear(b.sums)
 		p.free = append(p.free, b)
 	}
@@ -123,6 +123,11 @@ func (p *Producer) offer(l *lane) {
 		p.dispatch(l)
 		return
 	}
+	p.list(l)
+}
+
+// list makes a lane wait for a batch to come back, or for a connection; p.mu is held.
+func (p *Producer) list(l *lane) {
 	if !l.listed {
 		l.listed = true
 		p.waiting = append(p.waiting, l)
@@ -163,141 +168,19 @@ func (p *Producer) dispatch(l *lane) {
 
 // park makes a lane wait for the connector.
 func (p *Producer) park(l *lane) {
-	if !l.listed {
-		l.listed = true
-		p.waiting = append(p.waiting, l)
+	if p.away.IsZero() {
+		p.away = time.Now()
 	}
+	p.list(l)
 	select {
 	case p.kick <- struct{}{}:
 	default:
 	}
 }
 
-// send puts the batch on a connection. An error means that nothing was sent.
-func (b *batch) send(c *conn, plain bool) error {
-	b.plain = plain || !c.ext.Has(protocol.VerbAppend)
-	wait := c.cfg.RequestTimeout
-	if !b.plain {
-		q := protocol.Request{
-			Verb: protocol.VerbAppend, Topic: []byte(b.lane.topic), Partition: int32(b.lane.partition.Number),
-			Count: int32(len(b.sums)), Body: b.records,
-		}
-		return c.send(b, 1, wait, func(dst []byte, opaque int32) []byte {
-			q.Opaque = opaque
-			return q.AppendLine(dst)
-		}, b.records)
-	}
-	b.left = len(b.sums)
-	return c.send(b, len(b.sums), wait, b.appendPuts, nil)
-}
-
-// appendPuts appends a put for each record of the batch.
-func (b *batch) appendPuts(dst []byte, opaque int32) []byte {
-	q := protocol.Request{Verb: protocol.VerbPut, Topic: []byte(b.lane.topic), Partition: int32(b.lane.partition.Number)}
-	for _, r := range protocol.Records(b.records) {
-		q.Flag, q.Checksum, q.Body, q.Opaque = r.Flag, r.Checksum, r.Body, opaque
-		dst = q.AppendTo(dst)
-		opaque++
-	}
-	return dst
-}
-
-// body implements call: answers are a few bytes.
-func (b *batch) body(int) []byte { return nil }
-
-// answer implements call.
-func (b *batch) answer(i int, r *protocol.Response) {
-	err := r.Err()
-	id, part, offset, ok := protocol.ParseStored(r.Body)
-	if err == nil && !ok {
-		err = fmt.Errorf("broker answers %.100q to a message", r.Body)
-	}
-	if !b.plain {
-		b.finish(id, part, offset, err)
-		return
-	}
-	b.mu.Lock()
-	m := &b.sums[i]
-	m.id, m.part, m.offset, m.err, m.answered = id, part, offset, err, true
-	b.left--
-	over := b.left == 0 && !b.ended
-	b.ended = b.ended || over
-	b.mu.Unlock()
-	if over {
-		b.finishPlain(true)
-	}
-}
-
-// lost implements call.
-func (b *batch) lost(err error) {
-	if !b.plain {
-		b.producer.lost(b, err)
-		return
-	}
-	b.mu.Lock()
-	over := !b.ended
-	b.ended = true
-	b.mu.Unlock()
-	if over {
-		b.producer.lost(b, err)
-	}
-}
-
-// finish ends a batch that was answered as one.
-func (b *batch) finish(id int64, part int32, offset int64, err error) {
-	res := Result{Topic: b.lane.topic, Partition: Partition{b.lane.partition.Broker, int(part)}}
-	for i := range b.sums {
-		m := &b.sums[i]
-		if m.done == nil {
-			continue
-		}
-		if err != nil {
-			m.done(Result{Topic: res.Topic, Tag: m.tag}, err)
-			continue
-		}
-		res.ID, res.Offset, res.Tag = id, offset, m.tag
-		m.done(res, nil)
-		id = protocol.NextID(id)
-		offset += int64(m.size)
-	}
-	failed := 0
-	if err != nil {
-		failed = len(b.sums)
-	}
-	b.producer.finished(b, failed, true)
-}
-
-// finishPlain ends a batch whose messages were answered one by one.
-func (b *batch) finishPlain(reuse bool) {
-	failed := 0
-	for i := range b.sums {
-		m := &b.sums[i]
-		res := Result{Topic: b.lane.topic, Tag: m.tag}
-		if m.err == nil {
-			res.Partition, res.Offset, res.ID = Partition{b.lane.partition.Broker, int(m.part)}, m.offset, m.id
-		} else {
-			failed++
-		}
-		if m.done != nil {
-			m.done(res, m.err)
-		}
-	}
-	b.producer.finished(b, failed, reuse)
-}
-
-// unknown ends a batch whose connection was lost; plain puts that were answered before it are what they are.
-func (b *batch) unknown(err error) {
-	for i := range b.sums {
-		if m := &b.sums[i]; !m.answered {
-			m.err = err
-		}
-	}
-	b.finishPlain(false)
-}
-
 // split takes the messages that were not answered out of a lost batch and into one of their own.
 func (b *batch) split() *batch {
-	rest := &batch{producer: b.producer, lane: b.lane, deadline: b.deadline}
+	rest := &batch{producer: b.producer, lane: b.lane, epoch: b.epoch, begun: b.begun, lostAt: b.lostAt}
 	var answered batch
 	pos := 0
 	for _, m := range b.sums {

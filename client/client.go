@@ -22,10 +22,12 @@ const DefaultServer = "meta://127.0.0.1:8123"
 type Config struct {
 	// Servers is the address of a broker, meta://host:port; default DefaultServer. Several may be given, separated by
 	// commas; the first that answers is used.
-	Servers        string
-	DialTimeout    time.Duration // to connect and greet; default 5 s
-	RequestTimeout time.Duration // a broker that leaves a request unanswered for so long is given up; default 10 s
-	MaxMessage     int           // bytes of the biggest record that is read; default 64 MiB
+	Servers     string
+	DialTimeout time.Duration // to connect and greet; default 5 s
+	// RequestTimeout is how long a broker may leave a request unanswered, and send nothing else, before its connection is
+	// given up; default 10 s.
+	RequestTimeout time.Duration
+	MaxMessage     int // bytes of the biggest record that is read; default 64 MiB
 	// Dial replaces the network, for tests and tunnels.
 	Dial func(ctx context.Context, addr string) (net.Conn, error)
 	Log  *slog.Logger // default: discarded
@@ -53,12 +55,16 @@ type Client struct {
 	cfg     Config
 	servers []string // host:port
 	coord   *memcoord.Tree
+	ctx     context.Context // ends with Close
+	cancel  context.CancelFunc
 
 	mu     sync.Mutex
 	conn   *conn
 	dial   *dialing // in progress
 	closed bool
 	conns  sync.WaitGroup
+
+	members map[string]bool // open consumers, GROUP MEMBER
 }
 
 // dialing is an attempt to connect that several callers wait for.
@@ -71,6 +77,10 @@ type dialing struct {
 // New checks the configuration. It does not connect: see Ping.
 func New(cfg Config) (*Client, error) {
 	c := &Client{cfg: cfg.withDefaults(), coord: memcoord.New()}
+	if c.cfg.DialTimeout < 0 || c.cfg.RequestTimeout < 0 || c.cfg.MaxMessage < 0 {
+		return nil, errors.New("DialTimeout, RequestTimeout and MaxMessage must not be negative")
+	}
+	c.ctx, c.cancel = context.WithCancel(context.Background())
 	for _, s := range strings.Split(c.cfg.Servers, ",") {
 		addr, err := parseServer(strings.TrimSpace(s))
 		if err != nil {
@@ -91,13 +101,15 @@ func parseServer(s string) (string, error) {
 	return addr, nil
 }
 
-// Close ends all connections. Producers and consumers are closed before it by their own Close. Twice is fine.
+// Close ends all connections. Producers and consumers are closed before it by their own Close; what they still do fails.
+// Twice is fine. Not to be called by the callback of a send.
 func (c *Client) Close() error {
 	c.mu.Lock()
 	c.closed = true
 	conn := c.conn
 	c.conn = nil
 	c.mu.Unlock()
+	c.cancel()
 	if conn != nil {
 		conn.fail(ErrClosed)
 	}
@@ -118,6 +130,11 @@ func (c *Client) Version(ctx context.Context) (string, error) {
 
 // Stats returns the broker's answer to a stats request, verbatim; an empty item asks for the broker itself.
 func (c *Client) Stats(ctx context.Context, item string) (string, error) {
+	if item != "" {
+		if err := validName("item", item); err != nil {
+			return "", err
+		}
+	}
 	return c.text(ctx, &protocol.Request{Verb: protocol.VerbStats, Item: []byte(item)})
 }
 
@@ -132,9 +149,9 @@ func (c *Client) Partitions(ctx context.Context, topic string) ([]Partition, err
 		return nil, err
 	}
 	if !conn.ext.Has(protocol.VerbTopics) {
-		return c.partitionsFromStats(ctx, topic)
+		return conn.partitionsFromStats(ctx, topic)
 	}
-	text, err := c.text(ctx, &protocol.Request{Verb: protocol.VerbTopics, Topic: []byte(topic)})
+	text, err := conn.text(ctx, &protocol.Request{Verb: protocol.VerbTopics, Topic: []byte(topic)})
 	if err != nil {
 		return nil, fmt.Errorf("topic %s: %w", topic, err)
 	}
@@ -150,12 +167,8 @@ func (c *Client) Partitions(ctx context.Context, topic string) ([]Partition, err
 	return parts, nil
 }
 
-func (c *Client) partitionsFromStats(ctx context.Context, topic string) ([]Partition, error) {
-	conn, err := c.connection(ctx)
-	if err != nil {
-		return nil, err
-	}
-	text, err := c.Stats(ctx, "offsets")
+func (c *conn) partitionsFromStats(ctx context.Context, topic string) ([]Partition, error) {
+	text, err := c.text(ctx, &protocol.Request{Verb: protocol.VerbStats, Item: []byte("offsets")})
 	if err != nil {
 		return nil, fmt.Errorf("topic %s: %w", topic, err)
 	}
@@ -164,7 +177,7 @@ func (c *Client) partitionsFromStats(ctx context.Context, topic string) ([]Parti
 		var name, word string
 		var n int
 		if _, err := fmt.Sscan(line, &name, &word, &n); err == nil && name == topic && word == "part" {
-			parts = append(parts, Partition{Broker: conn.brokerID, Number: n})
+			parts = append(parts, Partition{Broker: c.brokerID, Number: n})
 		}
 	}
 	sortPartitions(parts)
@@ -253,11 +266,13 @@ func (c *Client) connect(d *dialing) {
 	}
 	c.mu.Lock()
 	c.dial = nil
-	if d.conn != nil {
-		if c.closed {
+	if c.closed {
+		if d.conn != nil {
 			d.conn.fail(ErrClosed)
-			d.conn, d.err = nil, ErrClosed
 		}
+		d.conn, d.err = nil, ErrClosed
+	}
+	if d.conn != nil {
 		c.conn = d.conn
 	}
 	c.mu.Unlock()
@@ -265,7 +280,7 @@ func (c *Client) connect(d *dialing) {
 }
 
 func (c *Client) dialOne(addr string) (*conn, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), c.cfg.DialTimeout)
+	ctx, cancel := context.WithTimeout(c.ctx, c.cfg.DialTimeout)
 	defer cancel()
 	nc, err := c.cfg.Dial(ctx, addr)
 	if err != nil {

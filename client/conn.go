@@ -1,12 +1,10 @@
 package client
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
-	"strconv"
-	"strings"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,23 +13,38 @@ import (
 )
 
 // call is one or more requests on their way, with consecutive opaques. Its methods are called by the connection's
-// reader, in the order of answers; they must not block.
+// reader only: answer in the order of answers, lost at the end instead of those that have not come. They must not block.
 type call interface {
 	// body returns where the body of an answer of n bytes goes, or nil for memory of the connection that is valid during
 	// answer only.
 	body(n int) []byte
-	// answer takes the answer to request i of the call.
+	// answer takes the answer to request i of the call; it is called once for each.
 	answer(i int, p *protocol.Response)
-	// lost takes the end of the connection instead of the answers that have not come.
+	// lost takes the end of the connection. Nothing is called after it.
 	lost(err error)
 }
 
 // pending is a call that waits.
 type pending struct {
 	call
-	first    int32 // opaque of request 0
-	n, left  int
-	deadline time.Time
+	first   int32 // opaque of request 0
+	n, left int
+	seen    []uint64      // which were answered, a bit for each; nil for a single request
+	wait    time.Duration // that the broker may take
+	due     time.Time     // zero until the requests are written
+}
+
+// news reports whether the answer to request i is the first, and notes it.
+func (p *pending) news(i int) bool {
+	if p.seen != nil {
+		word, bit := &p.seen[i/64], uint64(1)<<(i%64)
+		if *word&bit != 0 {
+			return false
+		}
+		*word |= bit
+	}
+	p.left--
+	return true
 }
 
 // conn is one connection to a broker: requests of many callers are written as they come, answers are matched to them by
@@ -42,13 +55,15 @@ type conn struct {
 	cfg      Config
 	ext      protocol.Extensions
 	brokerID int
-	heard    atomic.Int64 // when something last arrived, Unix nanoseconds
+	heard    atomic.Int64 // when bytes last arrived, Unix nanoseconds
+	writing  atomic.Int64 // since when the present write has made no progress, 0 if there is none
 	down     chan struct{}
 	wake     chan struct{} // a token: there is something to write
 
 	mu     sync.Mutex
 	out    net.Buffers // to be written, in order
 	tail   []byte      // small requests after out
+	fresh  []*pending  // calls whose requests are in out and tail
 	calls  []*pending
 	opaque int32
 	err    error
@@ -74,7 +89,8 @@ const (
 const directBody = 16 << 10
 
 // send queues n requests whose lines and bodies encode appends to a buffer, given their first opaque. A big body is
-// passed apart, follows what encode appended, and must stay as it is until the call is over.
+// passed apart, follows what encode appended, and must stay as it is until the call is answered; after the end of the
+// connection it may be read for a while.
 func (c *conn) send(cl call, n int, wait time.Duration, encode func(dst []byte, opaque int32) []byte, body []byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -84,9 +100,13 @@ func (c *conn) send(cl call, n int, wait time.Duration, encode func(dst []byte, 
 	if int64(c.opaque)+int64(n) > maxOpaque {
 		c.opaque = minOpaque
 	}
-	p := &pending{call: cl, first: c.opaque, n: n, left: n, deadline: time.Now().Add(wait)}
+	p := &pending{call: cl, first: c.opaque, n: n, left: n, wait: wait}
+	if n > 1 {
+		p.seen = make([]uint64, (n+63)/64)
+	}
 	c.opaque += int32(n)
 	c.calls = append(c.calls, p)
+	c.fresh = append(c.fresh, p)
 	c.tail = encode(c.tail, p.first)
 	if len(body) >= directBody {
 		c.out = append(c.out, c.tail, body)
@@ -104,6 +124,7 @@ func (c *conn) send(cl call, n int, wait time.Duration, encode func(dst []byte, 
 // writeAll writes what is queued until the connection ends.
 func (c *conn) writeAll() {
 	var spare []byte
+	var calls []*pending
 	for {
 		select {
 		case <-c.wake:
@@ -111,93 +132,148 @@ func (c *conn) writeAll() {
 			return
 		}
 		c.mu.Lock()
-		bufs, tail := c.out, c.tail
-		c.out, c.tail = nil, spare[:0]
+		bufs, tail, fresh := c.out, c.tail, c.fresh
+		c.out, c.tail, c.fresh = nil, spare[:0], calls[:0]
 		c.mu.Unlock()
-		bufs = append(bufs, tail)
-		if _, err := bufs.WriteTo(c.nc); err != nil {
+		if err := c.write(append(bufs, tail)); err != nil {
 			c.fail(err)
 			return
 		}
-		spare = nil
+		c.written(fresh)
+		calls, spare = fresh, nil
 		if cap(tail) <= 1<<20 {
 			spare = tail
 		}
 	}
 }
 
-// readAll takes answers until the connection ends.
-func (c *conn) readAll() {
-	rd := protocol.NewReader(c.nc, protocol.Limits{Body: c.cfg.MaxMessage})
-	var p protocol.Response
-	for {
-		n, err := rd.ResponseLine(&p)
-		if err != nil {
-			c.fail(err)
-			return
+// writeAtOnce is how much is given to the socket in one write: a peer that takes so little in a RequestTimeout is given
+// up.
+const writeAtOnce = 256 << 10
+
+func (c *conn) write(bufs net.Buffers) error {
+	defer c.writing.Store(0)
+	for len(bufs) > 0 {
+		n, size := 0, 0
+		for n < len(bufs) && size+len(bufs[n]) <= writeAtOnce {
+			size += len(bufs[n])
+			n++
 		}
-		c.heard.Store(time.Now().UnixNano())
-		pend, i := c.match(p.Opaque)
-		p.Body = nil
-		if pend != nil && p.Code == protocol.OK {
-			p.Body = pend.body(n)
-		}
-		if p.Body == nil {
-			p.Body, err = rd.Body(n)
+		var err error
+		c.writing.Store(time.Now().UnixNano())
+		if n > 0 {
+			part := bufs[:n]
+			_, err = part.WriteTo(c.nc)
+			bufs = bufs[n:]
 		} else {
-			err = rd.ReadBody(p.Body)
+			_, err = c.nc.Write(bufs[0][:writeAtOnce])
+			bufs[0] = bufs[0][writeAtOnce:]
 		}
 		if err != nil {
-			if pend != nil && !c.waits(pend) {
-				pend.lost(err) // it was taken off the list for its last answer
-			}
-			c.fail(err)
-			return
+			return err
 		}
-		if pend != nil {
-			pend.answer(i, &p)
+	}
+	return nil
+}
+
+// written starts the time of calls.
+func (c *conn) written(calls []*pending) {
+	now := time.Now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i, p := range calls {
+		p.due = now.Add(p.wait)
+		calls[i] = nil
+	}
+}
+
+// readAll takes answers until the connection ends, and then tells the calls that got none.
+func (c *conn) readAll() {
+	c.fail(c.read())
+	c.mu.Lock()
+	calls, err := c.calls, c.err
+	c.calls = nil
+	c.mu.Unlock()
+	for _, p := range calls {
+		p.lost(err)
+	}
+}
+
+// hear is the source of the reader.
+type hear struct{ *conn }
+
+func (h hear) Read(b []byte) (int, error) {
+	n, err := h.nc.Read(b)
+	if n > 0 {
+		h.heard.Store(time.Now().UnixNano())
+	}
+	return n, err
+}
+
+func (c *conn) read() error {
+	rd := protocol.NewReader(hear{c}, protocol.Limits{Body: c.cfg.MaxMessage})
+	var r protocol.Response
+	for {
+		n, err := rd.ResponseLine(&r)
+		if err != nil {
+			return err
+		}
+		p, i := c.match(r.Opaque)
+		r.Body = nil
+		if p != nil && r.Code == protocol.OK {
+			r.Body = p.body(n)
+		}
+		if r.Body == nil {
+			r.Body, err = rd.Body(n)
+		} else {
+			err = rd.ReadBody(r.Body)
+		}
+		if err != nil {
+			return err
+		}
+		if p != nil && c.take(p, i) {
+			p.answer(i, &r)
 		}
 	}
 }
 
-// match finds the call an answer belongs to and the number of the request in it. The call is forgotten with its last
-// answer. An answer to nothing is that to a request whose caller gave up.
+// match finds the call an answer belongs to and the number of the request in it. An answer to nothing is a second one.
 func (c *conn) match(opaque int32) (*pending, int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for at, p := range c.calls {
+	for _, p := range c.calls {
 		if i := int64(opaque) - int64(p.first); i >= 0 && i < int64(p.n) {
-			if p.left--; p.left == 0 {
-				c.calls = append(c.calls[:at], c.calls[at+1:]...)
-			}
 			return p, int(i)
 		}
 	}
 	return nil, 0
 }
 
-func (c *conn) waits(p *pending) bool {
+// take notes that the answer to request i of p is there, and forgets p with its last one. It reports false if there was
+// one before.
+func (c *conn) take(p *pending, i int) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return p.left > 0
+	if !p.news(i) {
+		return false
+	}
+	if p.left == 0 {
+		at := slices.Index(c.calls, p)
+		c.calls = slices.Delete(c.calls, at, at+1)
+	}
+	return true
 }
 
-// fail ends the connection and tells every call. Only the first error counts.
+// fail ends the connection; the reader tells the calls. Only the first error counts.
 func (c *conn) fail(err error) {
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	if c.err != nil {
-		c.mu.Unlock()
 		return
 	}
 	c.err = fmt.Errorf("connection to %s: %w", c.addr, err)
-	calls := c.calls
-	c.calls = nil
 	close(c.down)
-	c.mu.Unlock()
 	c.nc.Close()
-	for _, p := range calls {
-		p.lost(c.err)
-	}
 }
 
 func (c *conn) alive() bool {
@@ -231,7 +307,7 @@ func (c *conn) keep() {
 				c.fail(errSilent)
 				return
 			}
-			if idle && now.Sub(time.Unix(0, c.heard.Load())) > heartbeat {
+			if idle && since(now, c.heard.Load()) > heartbeat {
 				q := protocol.Request{Verb: protocol.VerbVersion}
 				_ = c.request(&waiting{done: make(chan struct{})}, &q, c.cfg.RequestTimeout)
 			}
@@ -239,99 +315,26 @@ func (c *conn) keep() {
 	}
 }
 
-// late reports whether a call is overdue and nothing was heard since it was due to be answered, and whether none waits.
+// late reports whether the broker is to be given up, and whether no call waits. It is if it takes no bytes, if a call
+// is overdue and nothing else came for as long, or if a call is overdue three times: some brokers drop single answers
+// (protocol.md 2.7). What counts is the time since the request was written, not since it was queued behind others.
 func (c *conn) late(now time.Time) (late, idle bool) {
+	limit := c.cfg.RequestTimeout
+	if w := c.writing.Load(); w != 0 && since(now, w) > limit {
+		return true, false
+	}
+	silent := since(now, c.heard.Load()) > limit
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	silent := now.Sub(time.Unix(0, c.heard.Load())) > c.cfg.RequestTimeout
 	for _, p := range c.calls {
-		if silent && now.After(p.deadline) {
+		if over := now.Sub(p.due); !p.due.IsZero() && (over > 0 && silent || over > 2*limit) {
 			return true, false
 		}
 	}
 	return false, len(c.calls) == 0
 }
 
-// request sends one request.
-func (c *conn) request(cl call, q *protocol.Request, wait time.Duration) error {
-	return c.send(cl, 1, wait, func(dst []byte, opaque int32) []byte {
-		q.Opaque = opaque
-		return q.AppendTo(dst)
-	}, nil)
-}
-
-// waiting is a call of one request whose caller waits for it.
-type waiting struct {
-	place func(n int) []byte // of the body; nil: it is copied
-	resp  protocol.Response
-	err   error
-	done  chan struct{}
-}
-
-func (w *waiting) body(n int) []byte {
-	if w.place == nil {
-		return make([]byte, n)
-	}
-	return w.place(n)
-}
-
-func (w *waiting) answer(_ int, p *protocol.Response) {
-	w.resp = *p
-	if p.Code != protocol.OK {
-		w.resp.Body = append([]byte(nil), p.Body...)
-	}
-	close(w.done)
-}
-
-func (w *waiting) lost(err error) {
-	w.err = err
-	close(w.done)
-}
-
-// do makes a request and waits for its answer, whose body goes where place says.
-func (c *conn) do(ctx context.Context, q *protocol.Request, wait time.Duration, place func(int) []byte) (protocol.Response, error) {
-	w := &waiting{place: place, done: make(chan struct{})}
-	if err := c.request(w, q, wait+c.cfg.RequestTimeout); err != nil {
-		return protocol.Response{}, err
-	}
-	select {
-	case <-w.done:
-		return w.resp, w.err
-	case <-ctx.Done():
-		return protocol.Response{}, context.Cause(ctx)
-	}
-}
-
-// text makes a request and returns the text of a result of 200.
-func (c *conn) text(ctx context.Context, q *protocol.Request) (string, error) {
-	resp, err := c.do(ctx, q, 0, nil)
-	if err == nil {
-		err = resp.Err()
-	}
-	return string(resp.Body), err
-}
-
-// greet learns what the broker speaks and who it is.
-func (c *conn) greet(ctx context.Context) error {
-	text, err := c.text(ctx, &protocol.Request{Verb: protocol.VerbVersion})
-	if err != nil {
-		return err
-	}
-	c.ext = protocol.ParseExtensions(text)
-	if c.brokerID = c.ext.BrokerID; c.brokerID >= 0 {
-		return nil
-	}
-	c.brokerID = 0
-	stats, err := c.text(ctx, &protocol.Request{Verb: protocol.VerbStats})
-	if err != nil {
-		return err
-	}
-	for _, line := range strings.Split(stats, "\r\n") {
-		if id, ok := strings.CutPrefix(line, "broker_id "); ok {
-			if n, err := strconv.Atoi(id); err == nil {
-				c.brokerID = n
-			}
-		}
-	}
-	return nil
+// since is how long before now a time in Unix nanoseconds was.
+func since(now time.Time, unixNano int64) time.Duration {
+	return time.Duration(now.UnixNano() - unixNano)
 }

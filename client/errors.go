@@ -15,10 +15,11 @@ var (
 	ErrNoBroker = errors.New("no broker can be reached")
 	// ErrTimeout means that the time for a message was up before it could be sent: it is not stored.
 	ErrTimeout = errors.New("message could not be sent in time")
-	// ErrUnknown means that the connection was lost after a message was sent and before it was acknowledged: it may be
-	// stored or not. Sending it again may double it.
+	// ErrUnknown means that the connection was lost after a message was sent and before it was acknowledged, or that the
+	// broker's answer made no sense: it may be stored or not. Sending it again may double it.
 	ErrUnknown = errors.New("connection lost before the acknowledgement: the message may be stored or not")
-	// ErrTooLong means that a message is bigger than the broker or the producer's bound of bytes in flight allows.
+	// ErrTooLong means that a message is bigger than the producer's bound of bytes in flight or Config.MaxMessage allows. What
+	// is too long for a broker it refuses with a *protocol.StatusError.
 	ErrTooLong = errors.New("message is too long")
 )
 
@@ -32,7 +33,11 @@ func validName(kind, name string) error {
 	}
 	for _, c := range []byte(name) {
 		if c <= ' ' || c >= 0x7f || kind == "group" && strings.IndexByte(groupChars, c) >= 0 {
-			return fmt.Errorf("%s %q: must be printable ASCII without %q", kind, name, groupChars)
+			not := "spaces"
+			if kind == "group" {
+				not = groupChars
+			}
+			return fmt.Errorf("%s %q: must be printable ASCII without %s", kind, name, not)
 		}
 	}
 	return nil

@@ -2,9 +2,8 @@ package client
 
 import (
 	"context"
+	"errors"
 	"iter"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/metaq-go/metaq/protocol"
@@ -21,6 +20,7 @@ type Batch struct {
 	data      []byte
 	buffer    *[]byte
 	claim     *claim
+	turn      int64 // of the claim
 }
 
 // Len returns the number of messages.
@@ -53,14 +53,16 @@ func (b *Batch) Messages() iter.Seq[Message] {
 	}
 }
 
-// Held reports whether the consumer still holds the partition, so that messages of the batch may be begun. It turns
-// false before OnRevoke is called.
-func (b *Batch) Held() bool { return b.claim == nil || !b.claim.leaving.Load() }
+// Held reports whether messages of the batch may be begun: the consumer still holds the partition, and the broker still
+// has what the batch was read from. It turns false before OnRevoke is called. It is always true for a batch of a Reader.
+func (b *Batch) Held() bool { return b.claim == nil || b.claim.holds(b.turn) }
 
 // Commit is Consumer.Commit for the whole batch. It does nothing for a batch of a Reader.
-func (b *Batch) Commit() {
+func (b *Batch) Commit() { b.commit(b.End, -1) }
+
+func (b *Batch) commit(next, id int64) {
 	if b.claim != nil {
-		b.claim.done(b.End, -1)
+		b.claim.done(b.turn, next, id)
 	}
 }
 
@@ -70,29 +72,6 @@ func (b *Batch) Release() {
 	if b.buffer != nil {
 		buffers.put(b.buffer)
 		b.buffer, b.data = nil, nil
-	}
-}
-
-// claim is a partition that a consumer holds.
-type claim struct {
-	TopicPartition
-	stop    context.CancelFunc
-	stopped chan struct{} // the fetcher has ended
-	leaving atomic.Bool   // begin nothing new with it
-	revoked atomic.Bool   // the position is settled
-
-	mu     sync.Mutex
-	offset int64 // everything below is done
-	id     int64 // of the last message below, -1 if not known
-	stored int64 // as last stored
-}
-
-// done moves the position.
-func (c *claim) done(next, id int64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if next > c.offset && !c.revoked.Load() {
-		c.offset, c.id = next, id
 	}
 }
 
@@ -110,24 +89,20 @@ func (co *Consumer) fetch(ctx context.Context, cl *claim, offset int64) {
 		co.skipped.Add(r.Skipped)
 		co.damaged.Add(r.Damaged)
 		r.Skipped, r.Damaged = 0, 0
-		if err != nil {
-			if ctx.Err() == nil {
-				co.client.cfg.Log.Warn("fetch failed, trying again", "topic", cl.Topic, "partition", cl.Partition.String(), "err", err)
-				r.backOff(ctx, lastPause)
+		switch {
+		case err == nil:
+			b.claim = cl
+			b.turn = cl.hand(b.End)
+			select {
+			case co.ready <- b:
+			case <-ctx.Done():
 			}
-			continue
-		}
-		b.claim = cl
-		select {
-		case co.ready <- b:
-		case <-ctx.Done():
+		case ctx.Err() != nil:
+		case errors.Is(err, ErrClosed): // the client was closed before us
+			co.cancel(ErrClosed)
+		default:
+			co.client.cfg.Log.Warn("fetch failed, trying again", "topic", cl.Topic, "partition", cl.Partition.String(), "err", err)
+			r.backOff(ctx, lastPause)
 		}
 	}
-}
-
-// reset moves the position to where the broker can serve, also back.
-func (c *claim) reset(to int64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.offset, c.id = to, -1
 }

@@ -9,36 +9,36 @@ import (
 	"time"
 
 	"github.com/metaq-go/metaq/internal/coord"
+	"github.com/metaq-go/metaq/protocol"
 )
 
 const (
 	refreshEvery = 30 * time.Second       // partitions are looked up again without a hint
 	claimEvery   = 200 * time.Millisecond // a partition that another member still holds is tried again
+	missingEvery = 2 * time.Second        // so is a topic that the broker does not have
 	revokeWithin = 30 * time.Second       // OnRevoke may take so long
 )
 
 // belong makes the consumer a member, keeps its partitions those it should have, and gives all up at the end.
 func (co *Consumer) belong() {
-	m := &member{co: co, kick: make(chan struct{}, 1), id: co.cfg.Group + "_" + co.cfg.Member}
-	defer m.leave()
+	m := &member{co: co, id: co.cfg.Group + "_" + co.cfg.Member, first: make(map[string]map[Partition]bool)}
 	pause := firstPause
 	for co.ctx.Err() == nil {
-		again, err := m.balance(co.ctx)
+		wait, err := m.balance(co.ctx)
 		switch {
-		case err != nil:
-			if co.ctx.Err() == nil {
-				co.client.cfg.Log.Warn("can't balance the group, trying again", "group", co.cfg.Group, "err", err)
-			}
+		case err == nil:
+			m.wait(co.ctx, wait)
+			pause = firstPause
+		case co.ctx.Err() != nil:
+		case errors.Is(err, ErrClosed): // the client was closed before us
+			co.cancel(ErrClosed)
+		default:
+			co.client.cfg.Log.Warn("can't balance the group, trying again", "group", co.cfg.Group, "err", err)
 			sleep(co.ctx, pause)
 			pause = min(2*pause, lastPause)
-			continue
-		case again:
-			m.wait(co.ctx, claimEvery)
-		default:
-			m.wait(co.ctx, refreshEvery)
 		}
-		pause = firstPause
 	}
+	co.left = m.leave()
 }
 
 // member is a consumer's place in its group.
@@ -49,7 +49,8 @@ type member struct {
 	session coord.Session // nil: not joined
 	changed <-chan struct{}
 	unwatch func()
-	kick    chan struct{}
+	first   map[string]map[Partition]bool // of each topic, the partitions it had when the member came
+	missing map[string]bool               // topics that the broker does not have
 }
 
 // wait waits for d or a hint that the group changed.
@@ -68,49 +69,83 @@ func (m *member) wait(ctx context.Context, d time.Duration) {
 	}
 }
 
-// balance brings the held partitions in line with the group. It reports whether some could not be claimed yet.
-func (m *member) balance(ctx context.Context) (again bool, err error) {
+// balance brings the held partitions in line with the group. It returns how long that is good for without a hint.
+func (m *member) balance(ctx context.Context) (wait time.Duration, err error) {
 	if err := m.join(ctx); err != nil {
-		return false, err
+		return 0, err
 	}
+	wait = refreshEvery
 	want := make(map[TopicPartition]bool)
 	for _, topic := range m.co.cfg.Topics {
-		parts, err := m.co.client.Partitions(ctx, topic)
+		parts, err := m.partitions(ctx, topic)
 		if err != nil {
-			return false, err
+			return 0, err
+		}
+		if m.missing[topic] {
+			wait = missingEvery
+			continue
 		}
 		if !m.co.cfg.Broadcast {
 			if parts, err = m.share(ctx, topic, parts); err != nil {
-				return false, err
+				return 0, err
 			}
 		}
 		for _, p := range parts {
 			want[TopicPartition{topic, p}] = true
 		}
 	}
-	m.co.mu.Lock()
 	var lose []*claim
-	for tp, cl := range m.co.claims {
-		if !want[tp] {
+	for _, cl := range m.co.held() {
+		if !want[cl.TopicPartition] && !m.missing[cl.Topic] {
 			lose = append(lose, cl)
 		}
-		delete(want, tp)
+		delete(want, cl.TopicPartition)
 	}
-	m.co.mu.Unlock()
-	if len(lose)+len(want) > 0 {
-		m.co.rebalances.Add(1)
-	}
-	if err := m.revoke(lose); err != nil {
-		return false, err
+	changed := len(lose) > 0
+	defer func() {
+		if changed {
+			m.co.rebalances.Add(1)
+		}
+	}()
+	if err := m.revoke(lose, false); err != nil {
+		return 0, err
 	}
 	for tp := range want {
 		ok, err := m.claim(ctx, tp)
 		if err != nil {
-			return false, err
+			return 0, err
 		}
-		again = again || !ok
+		changed = changed || ok
+		if !ok {
+			wait = claimEvery
+		}
 	}
-	return again, nil
+	return wait, nil
+}
+
+// partitions returns the partitions of a topic. One that does not exist, yet or any more, is noted as missing; it is no
+// reason to leave the others alone.
+func (m *member) partitions(ctx context.Context, topic string) ([]Partition, error) {
+	parts, err := m.co.client.Partitions(ctx, topic)
+	var status *protocol.StatusError
+	missing := errors.As(err, &status) && status.Code == protocol.NotFound
+	if err != nil && !missing {
+		return nil, err
+	}
+	if missing && !m.missing[topic] {
+		m.co.client.cfg.Log.Warn("topic does not exist, waiting for it", "group", m.co.cfg.Group, "topic", topic, "err", err)
+	}
+	if m.missing == nil {
+		m.missing = make(map[string]bool)
+	}
+	m.missing[topic] = missing
+	if m.first[topic] == nil {
+		m.first[topic] = make(map[Partition]bool)
+		for _, p := range parts {
+			m.first[topic][p] = true
+		}
+	}
+	return parts, nil
 }
 
 // join makes the member known, again if its session has ended.
@@ -142,13 +177,7 @@ func (m *member) join(ctx context.Context) error {
 func (m *member) forget() error {
 	m.unwatch()
 	m.session = nil
-	m.co.mu.Lock()
-	var all []*claim
-	for _, cl := range m.co.claims {
-		all = append(all, cl)
-	}
-	m.co.mu.Unlock()
-	return m.revoke(all)
+	return m.revoke(m.co.held(), true)
 }
 
 // share returns which of a topic's partitions are this member's: contiguous ranges over the sorted members, the first
@@ -176,122 +205,28 @@ func (m *member) share(ctx context.Context, topic string, parts []Partition) ([]
 	if !found {
 		return nil, fmt.Errorf("group %s: member %s is not listed", m.co.cfg.Group, m.id)
 	}
-	slices.SortFunc(parts, func(a, b Partition) int { return strings.Compare(a.String(), b.String()) })
-	n, rest := len(parts)/len(members), len(parts)%len(members)
-	start := n*i + min(i, rest)
+	return rangeOf(parts, i, len(members)), nil
+}
+
+// rangeOf returns the share of member i of n.
+func rangeOf(parts []Partition, i, n int) []Partition {
+	parts = slices.SortedFunc(slices.Values(parts), func(a, b Partition) int { return strings.Compare(a.String(), b.String()) })
+	each, rest := len(parts)/n, len(parts)%n
+	start := each*i + min(i, rest)
 	if i < rest {
-		n++
+		each++
 	}
-	return parts[start : start+n], nil
-}
-
-// claim takes a partition, unless another member still holds it, and begins to fetch it.
-func (m *member) claim(ctx context.Context, tp TopicPartition) (bool, error) {
-	if !m.co.cfg.Broadcast {
-		node := m.layout.Owner(m.co.cfg.Group, tp.Topic, tp.Partition.String())
-		err := m.session.Create(ctx, node, []byte(m.id), coord.Ephemeral)
-		if errors.Is(err, coord.ErrExists) {
-			return false, nil
-		}
-		if err != nil {
-			return false, err
-		}
-	}
-	offset, err := m.co.position(ctx, tp)
-	if err != nil {
-		return false, errors.Join(err, m.disown(tp))
-	}
-	fctx, stop := context.WithCancel(m.co.ctx)
-	cl := &claim{TopicPartition: tp, stop: stop, stopped: make(chan struct{}), offset: offset, id: -1, stored: offset}
-	m.co.mu.Lock()
-	m.co.claims[tp] = cl
-	m.co.mu.Unlock()
-	m.co.wait.Go(func() { m.co.fetch(fctx, cl, offset) })
-	return true, nil
-}
-
-// position is where to begin: the stored one, else by configuration, which is then stored at once, so that a member that
-// dies before its first commit does not begin elsewhere.
-func (co *Consumer) position(ctx context.Context, tp TopicPartition) (int64, error) {
-	offset, found, err := co.cfg.Offsets.Load(ctx, co.group, tp)
-	if err != nil || found {
-		return offset, err
-	}
-	start, end, err := co.client.Offsets(ctx, tp.Topic, tp.Partition)
-	if err != nil {
-		return 0, err
-	}
-	offset = start
-	if co.cfg.Start == Latest {
-		offset = end
-	}
-	return offset, co.cfg.Offsets.Store(ctx, co.group, []Position{{TopicPartition: tp, Offset: offset, ID: -1}})
-}
-
-// revoke gives partitions up: no more fetching, what is handed out is finished, the position is stored, and only then
-// another member can have them.
-func (m *member) revoke(claims []*claim) error {
-	if len(claims) == 0 {
-		return nil
-	}
-	tps := make([]TopicPartition, len(claims))
-	for i, cl := range claims {
-		tps[i] = cl.TopicPartition
-		cl.leaving.Store(true)
-		cl.stop()
-		<-cl.stopped
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(m.co.ctx), revokeWithin)
-	defer cancel()
-	if m.co.cfg.OnRevoke != nil {
-		m.co.cfg.OnRevoke(ctx, tps)
-	}
-	m.co.settle(claims)
-	errs := []error{m.co.store(ctx, claims)}
-	for _, cl := range claims {
-		m.co.mu.Lock()
-		delete(m.co.claims, cl.TopicPartition)
-		m.co.mu.Unlock()
-		errs = append(errs, m.disown(cl.TopicPartition))
-	}
-	return errors.Join(errs...)
-}
-
-// settle waits until Run has left a batch of one of the claims, and then lets their positions move no more.
-func (co *Consumer) settle(claims []*claim) {
-	co.busy.Lock()
-	defer co.busy.Unlock()
-	for _, cl := range claims {
-		cl.revoked.Store(true)
-	}
-}
-
-func (m *member) disown(tp TopicPartition) error {
-	if m.session == nil {
-		return nil
-	}
-	err := m.session.Delete(context.Background(), m.layout.Owner(m.co.cfg.Group, tp.Topic, tp.Partition.String()))
-	if errors.Is(err, coord.ErrNoNode) {
-		return nil
-	}
-	return err
+	return parts[start : start+each]
 }
 
 // leave gives everything up.
-func (m *member) leave() {
-	m.co.mu.Lock()
-	var all []*claim
-	for _, cl := range m.co.claims {
-		all = append(all, cl)
-	}
-	m.co.mu.Unlock()
-	if err := m.revoke(all); err != nil {
-		m.co.client.cfg.Log.Error("leaving the group", "group", m.co.cfg.Group, "err", err)
-	}
+func (m *member) leave() error {
+	err := m.revoke(m.co.held(), false)
 	if m.session != nil {
 		m.unwatch()
-		m.session.Close()
+		err = errors.Join(err, m.session.Close())
 	}
+	return err
 }
 
 // commitAll stores positions from time to time.
@@ -308,43 +243,4 @@ func (co *Consumer) commitAll() {
 			return
 		}
 	}
-}
-
-// flush stores the positions of everything held.
-func (co *Consumer) flush(ctx context.Context) error {
-	co.mu.Lock()
-	var claims []*claim
-	for _, cl := range co.claims {
-		claims = append(claims, cl)
-	}
-	co.mu.Unlock()
-	return co.store(ctx, claims)
-}
-
-// store stores those positions of claims that have changed since they were stored.
-func (co *Consumer) store(ctx context.Context, claims []*claim) error {
-	var changed []Position
-	for _, cl := range claims {
-		cl.mu.Lock()
-		if cl.offset != cl.stored {
-			changed = append(changed, Position{TopicPartition: cl.TopicPartition, Offset: cl.offset, ID: cl.id})
-		}
-		cl.mu.Unlock()
-	}
-	if len(changed) == 0 {
-		return nil
-	}
-	if err := co.cfg.Offsets.Store(ctx, co.group, changed); err != nil {
-		return fmt.Errorf("store positions of group %s: %w", co.group, err)
-	}
-	for _, pos := range changed {
-		for _, cl := range claims {
-			if cl.TopicPartition == pos.TopicPartition {
-				cl.mu.Lock()
-				cl.stored = pos.Offset
-				cl.mu.Unlock()
-			}
-		}
-	}
-	return nil
 }

@@ -31,9 +31,9 @@ type OffsetStore interface {
 	Store(ctx context.Context, group string, positions []Position) error
 }
 
-// locker is an OffsetStore that a group can have to itself only.
+// locker is an OffsetStore that a group can have to itself only: the members that come from one Client.
 type locker interface {
-	lock(group string) error
+	lock(group string, by *Client) error
 	unlock(group string) error
 }
 
@@ -72,7 +72,8 @@ func (o coordOffsets) Store(ctx context.Context, group string, positions []Posit
 }
 
 // FileOffsets keeps positions in a folder, one file for each group, written atomically. While a consumer of a group is
-// open, no other process can open one of the same group and folder.
+// open, only members from the same Client can join it: others, in this process or another, don't know of each other and
+// would move each other's positions.
 func FileOffsets(dir string) OffsetStore {
 	return &fileOffsets{fs: vfs.OS(), dir: dir, groups: make(map[string]*fileGroup)}
 }
@@ -89,6 +90,7 @@ type fileOffsets struct {
 type fileGroup struct {
 	positions map[TopicPartition]Position
 	lock      io.Closer
+	by        *Client // whose members use it
 	users     int
 }
 
@@ -105,30 +107,38 @@ type fileEntry struct {
 
 func (o *fileOffsets) name(group string) string { return filepath.Join(o.dir, group+".json") }
 
-func (o *fileOffsets) lock(group string) error {
+func (o *fileOffsets) lock(group string, by *Client) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	g := o.groups[group]
-	if g == nil {
-		if err := o.fs.MkdirAll(o.dir, 0o755); err != nil {
-			return fmt.Errorf("offsets folder: %w", err)
+	if g := o.groups[group]; g != nil {
+		if g.by != by {
+			return o.inUse(group, "client", vfs.ErrLocked)
 		}
-		lock, err := o.fs.Lock(filepath.Join(o.dir, group+".lock"))
-		if errors.Is(err, vfs.ErrLocked) {
-			return fmt.Errorf("group %s is in use by another process (offsets in %s): "+
-				"stop it, or use another group or, for broadcast, another member name: %w", group, o.dir, err)
-		}
-		if err != nil {
-			return fmt.Errorf("offsets of group %s: %w", group, err)
-		}
-		if g, err = o.read(group); err != nil {
-			return errors.Join(err, lock.Close())
-		}
-		g.lock = lock
-		o.groups[group] = g
+		g.users++
+		return nil
 	}
-	g.users++
+	if err := vfs.MkdirAllSync(o.fs, o.dir, 0o755); err != nil {
+		return fmt.Errorf("offsets folder: %w", err)
+	}
+	lock, err := o.fs.Lock(filepath.Join(o.dir, group+".lock"))
+	if errors.Is(err, vfs.ErrLocked) {
+		return o.inUse(group, "process", err)
+	}
+	if err != nil {
+		return fmt.Errorf("offsets of group %s: %w", group, err)
+	}
+	g, err := o.read(group)
+	if err != nil {
+		return errors.Join(err, lock.Close())
+	}
+	g.lock, g.by, g.users = lock, by, 1
+	o.groups[group] = g
 	return nil
+}
+
+func (o *fileOffsets) inUse(group, whose string, err error) error {
+	return fmt.Errorf("group %s is in use by another %s (offsets in %s): "+
+		"stop it, or use another group or, for broadcast, another member name: %w", group, whose, o.dir, err)
 }
 
 func (o *fileOffsets) unlock(group string) error {

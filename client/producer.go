@@ -3,6 +3,7 @@ package client
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -12,20 +13,22 @@ import (
 
 // ProducerConfig says how a Producer sends.
 type ProducerConfig struct {
-	// MaxInFlight bounds the bytes of records that were accepted and not acknowledged yet; a send beyond it waits. Default
-	// 32 MiB.
+	// MaxInFlight bounds the bytes of records that were accepted and not acknowledged yet; a send beyond it waits, and those
+	// who wait get room in the order in which they came. Default 32 MiB.
 	MaxInFlight int
-	// BatchBytes is the biggest batch that is sent as one; default 1 MiB. Batches form by themselves: while one is on its
-	// way to a partition the next is collected, and a message that finds its partition idle leaves at once.
+	// BatchBytes is the biggest batch that is sent as one; default 1 MiB. It must not be more than the broker takes in one
+	// append (16 MiB unless configured). Batches form by themselves: while one is on its way to a partition the next is
+	// collected, and a message that finds nothing on its way leaves at once.
 	BatchBytes int
 	// Timeout is how long a message may wait to be sent while no broker can be reached; default 30 s. Then it fails with
 	// ErrTimeout.
 	Timeout time.Duration
 	// Partition chooses the partition of a message among those of its topic; it returns an index. Default: by the hash of
-	// Key if the message has one, else bursts go round.
+	// Key if the message has one, else bursts go round. It must not call the producer, nor change partitions.
 	Partition func(m *Message, partitions []Partition) int
-	// Resend makes the producer send a batch again when the connection was lost before its acknowledgement. Nothing is
-	// lost then, but messages may be stored twice. Default: such messages fail with ErrUnknown.
+	// Resend makes the producer send a batch again when the connection was lost before its acknowledgement, in its place
+	// before those behind it. Nothing is lost then, but messages may be stored twice. After Timeout of that they fail with
+	// ErrUnknown. Default: such messages fail with ErrUnknown at once.
 	Resend bool
 	// Plain makes the producer speak MetaQ's own protocol, a put for each message, to a broker that could do more.
 	Plain bool
@@ -40,6 +43,10 @@ func (c ProducerConfig) withDefaults() ProducerConfig {
 
 // Producer sends messages to topics. Messages for one partition are stored in the order of the sends, with at most one
 // batch on its way at a time, so that a failure can't let later ones overtake.
+//
+// MetaQ in Java promises less: a producer that knows it by its address lets it choose the partition of each message, whatever
+// its key, and it may store messages that are on their way together in any order. Who needs order there waits for each
+// acknowledgement.
 type Producer struct {
 	client *Client
 	cfg    ProducerConfig
@@ -49,15 +56,17 @@ type Producer struct {
 	kick   chan struct{} // a token: the connector has something to do
 
 	mu       sync.Mutex
-	room     *sync.Cond // inFlight fell, or closed
 	topics   map[string]*route
-	conn     *conn   // what batches are sent on; nil: the connector is to get one
-	inFlight int     // bytes of records accepted and not done
-	messages int     // of them
-	sending  int     // batches on their way
-	waiting  []*lane // lanes whose next batch waits for one to come back, or for a connection
+	conn     *conn     // what batches are sent on; nil: the connector is to get one
+	away     time.Time // since when there is none although one is needed; zero if there is
+	inFlight int       // bytes of records accepted and not done
+	senders  []*sender // wait for room
+	epochs   []*epoch  // of messages that are not done; the last one is the present
+	sending  int       // batches on their way
+	waiting  []*lane   // lanes whose next batch waits for one to come back, or for a connection
 	free     []*batch
-	closed   bool
+	closed   bool  // no more messages
+	over     error // nothing more is sent: what was not fails with it
 	stats    ProducerStats
 }
 
@@ -72,8 +81,10 @@ type ProducerStats struct {
 
 // Producer returns a new producer. Close it to free what it holds.
 func (c *Client) Producer(cfg ProducerConfig) *Producer {
-	p := &Producer{client: c, cfg: cfg.withDefaults(), kick: make(chan struct{}, 1), topics: make(map[string]*route)}
-	p.room = sync.NewCond(&p.mu)
+	p := &Producer{
+		client: c, cfg: cfg.withDefaults(), kick: make(chan struct{}, 1), topics: make(map[string]*route),
+		epochs: []*epoch{newEpoch()},
+	}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	p.group.Go(p.connect)
 	return p
@@ -107,125 +118,74 @@ func (p *Producer) Send(ctx context.Context, m *Message) (Result, error) {
 	}
 }
 
+// maxRecord is the biggest record that is sent: a broker closes the connection at a longer one, and with it go the
+// answers to everybody else's messages.
+const maxRecord = 64 << 20
+
 // SendAsync takes a message over, copies what it needs of it, and returns; done is called once, from a goroutine of the
 // client that it must not block, with where the message is, or with ErrUnknown, ErrTimeout, ErrClosed or the broker's
-// refusal (*protocol.StatusError); done may be nil. Callbacks for one partition come in the order of the sends.
+// refusal (*protocol.StatusError); done may be nil. Callbacks for one partition come in the order of the sends, except
+// that where a connection was lost between the answers to a plain batch those that were answered come first.
+//
 // SendAsync waits while MaxInFlight bytes are on their way; it returns an error, and calls nothing, if ctx ends, the
-// producer is closed, the topic's partitions can't be learned, or the message is too long.
+// producer is closed, the topic's partitions can't be learned (within Timeout: ErrTimeout), or the message is too long.
 func (p *Producer) SendAsync(ctx context.Context, m *Message, done func(Result, error)) error {
 	size := m.Size()
-	if size > p.cfg.MaxInFlight {
-		return fmt.Errorf("%w: %d bytes, at most %d may be in flight", ErrTooLong, size, p.cfg.MaxInFlight)
+	if most := min(p.cfg.MaxInFlight, maxRecord); size > most {
+		return fmt.Errorf("%w: %d bytes, at most %d can be sent", ErrTooLong, size, most)
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
 	p.mu.Lock()
-	for p.inFlight+size > p.cfg.MaxInFlight && p.inFlight > 0 || p.closed {
-		if p.closed {
-			p.mu.Unlock()
-			return ErrClosed
-		}
-		if err := p.waitRoom(ctx); err != nil {
-			p.mu.Unlock()
-			return err
-		}
-	}
-	t := p.topics[m.Topic]
-	if t == nil {
+	for !p.closed && p.topics[m.Topic] == nil {
 		p.mu.Unlock()
 		if err := p.learn(ctx, m.Topic); err != nil {
 			return err
 		}
-		return p.SendAsync(ctx, m, done)
+		p.mu.Lock()
 	}
-	l, err := p.choose(t, m)
-	if err != nil {
-		p.mu.Unlock()
+	defer p.mu.Unlock()
+	if err := p.acquire(ctx, size); err != nil {
 		return err
 	}
-	p.inFlight += size
-	p.messages++
+	t := p.topics[m.Topic]
+	l, err := p.choose(t, m)
+	if err != nil {
+		p.release(size)
+		return err
+	}
 	b := l.add(p, m, size, done)
 	if len(b.records) >= burstBytes && t.lanes[t.current] == l {
 		t.turn()
 	}
 	p.offer(l)
-	p.mu.Unlock()
 	return nil
-}
-
-// waitRoom waits for p.room or the end of ctx; p.mu is held before and after.
-func (p *Producer) waitRoom(ctx context.Context) error {
-	stop := context.AfterFunc(ctx, func() {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.room.Broadcast()
-	})
-	defer stop()
-	if ctx.Err() == nil {
-		p.room.Wait()
-	}
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	return nil
-}
-
-// Flush waits until everything that was sent before is acknowledged or has failed.
-func (p *Producer) Flush(ctx context.Context) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for p.messages > 0 {
-		if err := p.waitRoom(ctx); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// Close takes no more messages, waits until those on their way are done, at most Timeout, and fails the rest with
-// ErrClosed. Twice is fine.
-func (p *Producer) Close() error {
-	p.mu.Lock()
-	p.closed = true
-	p.room.Broadcast()
-	p.mu.Unlock()
-	ctx, cancel := context.WithTimeout(context.Background(), p.cfg.Timeout)
-	defer cancel()
-	err := p.Flush(ctx)
-	p.cancel()
-	p.group.Wait()
-	p.failAll(ErrClosed)
-	return err
-}
-
-// Abort takes no more messages and fails with ErrClosed what has not been sent. What is on its way is still answered for.
-func (p *Producer) Abort() {
-	p.mu.Lock()
-	p.closed = true
-	p.room.Broadcast()
-	p.mu.Unlock()
-	p.cancel()
-	p.failAll(ErrClosed)
 }
 
 // learn finds out which partitions a topic has.
 func (p *Producer) learn(ctx context.Context, topic string) error {
-	ctx, cancel := context.WithTimeout(ctx, p.cfg.Timeout)
+	if err := validName("topic", topic); err != nil {
+		return fmt.Errorf("send: %w", err)
+	}
+	limited, cancel := context.WithTimeout(ctx, p.cfg.Timeout)
 	defer cancel()
+	stop := context.AfterFunc(p.ctx, cancel)
+	defer stop()
 	var parts []Partition
-	err := retry(ctx, func() (err error) {
-		conn, err := p.client.connection(ctx)
-		if err != nil {
-			return err
-		}
-		if conn.ext.Has(protocol.VerbTopics) {
-			parts, err = p.client.Partitions(ctx, topic)
-			return err
-		}
-		// A broker found by its address chooses the partition itself: MetaQ's own clients do the same (protocol.md 4.1).
-		parts = []Partition{{Broker: conn.brokerID, Number: -1}}
-		return nil
+	err := retry(limited, func() (err error) {
+		parts, err = p.partitions(limited, topic)
+		return err
 	})
 	if err != nil {
+		switch {
+		case ctx.Err() != nil:
+			err = context.Cause(ctx)
+		case p.ctx.Err() != nil:
+			err = ErrClosed
+		case limited.Err() != nil:
+			err = fmt.Errorf("%w: %w", ErrTimeout, err)
+		}
 		return fmt.Errorf("send to topic %s: %w", topic, err)
 	}
 	p.mu.Lock()
@@ -234,6 +194,18 @@ func (p *Producer) learn(ctx context.Context, topic string) error {
 		p.topics[topic] = newRoute(topic, parts)
 	}
 	return nil
+}
+
+func (p *Producer) partitions(ctx context.Context, topic string) ([]Partition, error) {
+	conn, err := p.client.connection(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if conn.ext.Has(protocol.VerbTopics) {
+		return p.client.Partitions(ctx, topic)
+	}
+	// A broker found by its address chooses the partition itself: MetaQ's own clients do the same (protocol.md 4.1).
+	return []Partition{{Broker: conn.brokerID, Number: -1}}, nil
 }
 
 // choose returns the lane of a message.
@@ -249,4 +221,39 @@ func (p *Producer) choose(t *route, m *Message) (*lane, error) {
 		return t.lanes[hashKey(m.Key)%uint32(len(t.lanes))], nil
 	}
 	return t.lanes[t.current], nil
+}
+
+// Flush waits until everything that was sent before is acknowledged or has failed, and its callbacks have returned. What
+// others send meanwhile does not hold it up.
+func (p *Producer) Flush(ctx context.Context) error {
+	for _, e := range p.mark() {
+		select {
+		case <-e.done:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+// Close takes no more messages, waits until those on their way are done, at most Timeout, and fails the rest with
+// ErrClosed. Twice is fine.
+func (p *Producer) Close() error {
+	p.refuse()
+	ctx, cancel := context.WithTimeout(context.Background(), p.cfg.Timeout)
+	defer cancel()
+	err := p.Flush(ctx)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = fmt.Errorf("close producer: messages are not done after %v: %w", p.cfg.Timeout, ErrTimeout)
+	}
+	p.end(ErrClosed)
+	p.group.Wait()
+	return err
+}
+
+// Abort takes no more messages and fails with ErrClosed what has not been sent. What is on its way, or was once and is to
+// be sent again, is still answered for, with ErrUnknown if nobody can know. Close is still to be called.
+func (p *Producer) Abort() {
+	p.refuse()
+	p.end(ErrClosed)
 }

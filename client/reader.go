@@ -20,7 +20,7 @@ type Reader struct {
 	first     int // bytes to ask for, but for a record that is bigger
 	size      int // bytes to ask for next
 	pause     time.Duration
-	moved     func(to int64) // told when the broker sends us elsewhere; may be nil
+	moved     func(to int64) int64 // told when the broker sends us elsewhere, returns where to go on; may be nil
 
 	// Skipped and Damaged count bytes that the broker no longer had and records that failed their checksums.
 	Skipped, Damaged int64
@@ -111,7 +111,7 @@ func (r *Reader) move(text []byte) error {
 		"partition", r.partition.String(), "offset", r.offset, "to", to)
 	r.offset = to
 	if r.moved != nil {
-		r.moved(to)
+		r.offset = r.moved(to)
 	}
 	return nil
 }
