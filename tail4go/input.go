@@ -39,7 +39,7 @@ type input struct {
 	nextSeq  uint64
 	files    []*file // followed, by seq; the slice is replaced, never changed
 	byID     map[fileID]*file
-	byName   map[string]*file  // the latest file of a first name
+	byName   map[string]*file  // the latest file of a first name; it may be over, see busyNames
 	known    map[fileID]*entry // files that are not followed
 	problems map[string]string // paths that can't be read, with the cause
 	starting bool              // until a first scan has seen all files
@@ -155,9 +155,6 @@ func (in *input) unfollow(f *file) {
 	in.count.acked.Add(f.win.mark().at - f.first)
 	if in.byID[f.id] == f {
 		delete(in.byID, f.id)
-	}
-	if in.byName[f.path] == f {
-		delete(in.byName, f.path)
 	}
 	in.touched = true
 }

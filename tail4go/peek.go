@@ -19,14 +19,18 @@ func (in *input) isBusy(w watch, now time.Time) bool {
 	return now.Sub(w.grew) <= dormantAfter*in.cfg.PollInterval
 }
 
-// busyNames returns the newest files of the names where something happens.
+// busyNames returns the newest files of the names where something happens. A file may be over already: who rotates a log may
+// leave its name free for a moment, and what takes the name next must not wait for a scan.
 func (in *input) busyNames(now time.Time) []*file {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	busy := in.busyList[:0]
-	for _, f := range in.files {
-		if in.isBusy(f.watch, now) && in.byName[f.path] == f {
+	for name, f := range in.byName {
+		switch {
+		case in.isBusy(f.watch, now):
 			busy = append(busy, f)
+		case f.handle == nil:
+			delete(in.byName, name)
 		}
 	}
 	in.busyList = busy
@@ -59,7 +63,9 @@ func (in *input) peek(now time.Time) {
 			in.mu.Lock()
 			problems := make(map[string]string) // the next scan reports them
 			if met, _ := in.admit([]sighting{s}, now, problems); met {
-				in.checkName(f, s.id, now)
+				if f.handle != nil {
+					in.checkName(f, s.id, now)
+				}
 				in.kick()
 			}
 			in.mu.Unlock()

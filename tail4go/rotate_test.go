@@ -109,6 +109,42 @@ func TestRotatedBetweenScans(t *testing.T) {
 	}
 }
 
+// TestNameIsFreeForAWhile leaves the name of a busy log free until its file is read to its end and let go of: the files that
+// take the name after it, and go before the next scan, are not missed.
+func TestNameIsFreeForAWhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, "*.log")
+		b.cfg.ScanInterval = 10 * time.Second
+		r := newRecorder(func(*client.Message) outcome { return outcome{after: time.Millisecond} })
+		w := newWriter(b, "app.log")
+		b.start(r)
+		lines := func(n int) {
+			for range n {
+				w.line()
+				wait(100 * time.Millisecond)
+			}
+		}
+		lines(5)
+		for i := range 10 {
+			for k := range 5 {
+				lines(5)
+				w.f.Close()
+				b.rename("app.log", fmt.Sprintf("old.%d.%d", i, k))
+				wait(200 * time.Millisecond)
+				w.open("app.log")
+			}
+			lines(55)
+			w.f.Close()
+			b.rename("app.log", fmt.Sprintf("old.%d", i))
+			b.write(fmt.Sprintf("new%d.log", i), "") // makes the scan that comes by look twice
+			wait(time.Second)
+			w.open("app.log")
+		}
+		wait(2 * time.Minute)
+		wantLines(t, r.lines(), w.want...)
+	})
+}
+
 // TestShiftChain rotates several times between two scans, through names that match, of which the last is deleted.
 func TestShiftChain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
