@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what the tests talk to: Debian packages, and DuckDB as an independent reader of Parquet, in a venv of its own.
+# Installs what the tests talk to: Debian packages, and DuckDB and pyarrow as independent readers of Parquet, in a venv of their own.
 # What is there already is left alone.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -14,7 +14,7 @@ if [ ${#want[@]} -gt 0 ]; then
 	DEBIAN_FRONTEND=noninteractive $sudo apt-get install -q -y --no-install-recommends "${want[@]}"
 fi
 venv=.cache/venv
-if ! "$venv/bin/python" -c 'import duckdb' 2>/dev/null; then
+if ! "$venv/bin/python" -c 'import duckdb, pyarrow' 2>/dev/null; then
 	python3 -m venv "$venv"
-	"$venv/bin/pip" install -q --disable-pip-version-check 'duckdb==1.4.*'
+	"$venv/bin/pip" install -q --disable-pip-version-check 'duckdb==1.4.*' 'pyarrow==22.*'
 fi
