@@ -122,9 +122,8 @@ func (b *Broker) open() (err error) {
 	b.topics = newTopics(b.cfg, b.store)
 	sc := server.Config{
 		Addr: b.cfg.Addr, Listener: b.cfg.Listener, Store: b.store, Topics: b.topics, BrokerID: b.cfg.BrokerID,
-		Version: Version, UpdateOffsets: true, DrainTimeout: b.cfg.DrainTimeout, Log: b.cfg.Log,
+		Version: Version, MaxMessage: b.cfg.MaxMessage, UpdateOffsets: true, DrainTimeout: b.cfg.DrainTimeout, Log: b.cfg.Log,
 	}
-	sc.Limits.Body = b.cfg.MaxMessage
 	if b.server, err = server.Open(sc); err != nil {
 		return err
 	}

@@ -95,6 +95,25 @@ func TestAppendRefused(t *testing.T) {
 	}
 }
 
+// TestAppendOfMany: what is limited is each message, not what travels together.
+func TestAppendOfMany(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, func(c *server.Config) { c.MaxMessage = 10 })
+		p := r.connect()
+		if got := stored(t, p.Ask(batch("t", 0, 1, "0123456789", "0123456789", "", "x"))); len(got) != 1 {
+			t.Errorf("messages of 10 bytes at most: got %d answers, want 1", len(got))
+		}
+		want := result(500, 2, failed("t-0", "message of 11 bytes is too long, the limit is 10"))
+		if got := p.Ask(batch("t", 0, 2, "x", "0123456789a")); got != want {
+			t.Errorf("got  %q\nwant %q", got, want)
+		}
+		want = result(500, 3, failed("t-0", "put of 11 bytes is too long, the limit is 10"))
+		if got := p.Ask(put("t", 0, 3, "0123456789a")); got != want {
+			t.Errorf("got  %q\nwant %q", got, want)
+		}
+	})
+}
+
 // TestAppendClosesConnection: lines that break the grammar.
 func TestAppendClosesConnection(t *testing.T) {
 	for _, request := range []string{

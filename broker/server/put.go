@@ -3,6 +3,7 @@ package server
 import (
 	"bytes"
 	"math/rand/v2"
+	"strconv"
 
 	"github.com/metaq-go/metaq/broker/store"
 	"github.com/metaq-go/metaq/protocol"
@@ -116,8 +117,8 @@ func transaction(q *protocol.Request) *protocol.StatusError {
 
 // checkPut judges the message itself and returns its checksum.
 func (s *session) checkPut(q *protocol.Request, partition int32) (sum int32, refused *protocol.StatusError) {
-	if q.TooLong > 0 {
-		return 0, s.tooLong(q, partition)
+	if size := int(q.TooLong) + len(q.Body); size > s.srv.cfg.MaxMessage {
+		return 0, s.tooLong(q, partition, "put", size, s.srv.cfg.MaxMessage)
 	}
 	sum = protocol.Checksum(q.Body)
 	if q.Checksum != protocol.NoChecksum && q.Checksum != sum {
@@ -131,9 +132,9 @@ func (s *session) checkPut(q *protocol.Request, partition int32) (sum int32, ref
 	return sum, nil
 }
 
-func (s *session) tooLong(q *protocol.Request, partition int32) *protocol.StatusError {
+func (s *session) tooLong(q *protocol.Request, partition int32, what string, size, limit int) *protocol.StatusError {
 	return s.srv.refusal(protocol.ServerError, q.Topic, partition,
-		q.Verb.String()+" of "+itoa(q.TooLong)+" bytes is too long, the limit is "+itoa(int32(s.srv.cfg.Limits.Body)))
+		what+" of "+strconv.Itoa(size)+" bytes is too long, the limit is "+strconv.Itoa(limit))
 }
 
 // refusePut answers a put or append of n messages that are not stored, after what was gathered before it.
@@ -197,10 +198,18 @@ func (s *session) append(q *protocol.Request) bool {
 
 func (s *session) checkAppend(q *protocol.Request, partition int32) *protocol.StatusError {
 	if q.TooLong > 0 {
-		return s.tooLong(q, partition)
+		return s.tooLong(q, partition, "append", int(q.TooLong), s.srv.cfg.Limits.Body)
 	}
 	if err := protocol.CheckRecords(q.Body, int(q.Count)); err != nil {
 		return s.srv.refusal(protocol.ServerError, q.Topic, partition, err.Error())
+	}
+	if len(q.Body) <= s.srv.cfg.MaxMessage {
+		return nil
+	}
+	for _, r := range protocol.Records(q.Body) {
+		if len(r.Body) > s.srv.cfg.MaxMessage {
+			return s.tooLong(q, partition, "message", len(r.Body), s.srv.cfg.MaxMessage)
+		}
 	}
 	return nil
 }

@@ -45,7 +45,8 @@ type Config struct {
 	Version       string          // of metaq
 	MaxTransfer   int             // most bytes of an answer to get, unless a single record is bigger; default 1 MiB
 	UpdateOffsets bool            // answer a get beyond the end with 301 (MetaQ's updateConsumerOffsets)
-	Limits        protocol.Limits // of lines and bodies
+	MaxMessage    int             // bytes of the biggest message taken; default Limits.Body if that is given, else 16 MiB
+	Limits        protocol.Limits // of lines and bodies; Body default 16 MiB or what a record of MaxMessage needs
 	Outstanding   int             // requests of a connection that may wait for their answers before it is read on; default 16384
 	IdleTimeout   time.Duration   // a connection without any bytes for so long is closed; default 5 min
 	WriteTimeout  time.Duration   // a client that takes no bytes of its answers for so long is cut; default 1 min
@@ -60,7 +61,9 @@ func (c Config) withDefaults() Config {
 	c.IdleTimeout = cmp.Or(c.IdleTimeout, 5*time.Minute)
 	c.WriteTimeout = cmp.Or(c.WriteTimeout, time.Minute)
 	c.DrainTimeout = cmp.Or(c.DrainTimeout, 5*time.Second)
-	c.Limits.Body = cmp.Or(c.Limits.Body, 16<<20)
+	c.MaxMessage = cmp.Or(c.MaxMessage, c.Limits.Body, 16<<20)
+	c.Limits.Body = cmp.Or(c.Limits.Body, max(16<<20, c.MaxMessage+protocol.HeaderSize))
+	c.MaxMessage = min(c.MaxMessage, c.Limits.Body)
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
